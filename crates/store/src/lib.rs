@@ -1,1 +1,126 @@
-//! (to be written)
+//! The stores of samekey: all SQL is here, and no decision.
+//!
+//! A store inserts or loads, swaps a row if it is unchanged, lists and sweeps. What a row *means*,
+//! and what becomes of it, is decided by `samekey_core::step`; this crate does not call it but to
+//! sweep the memory store. Times come from the database and travel with the row ([`Seen`]).
+//!
+//! Three adapters stand behind the port [`Ledger`]: [`memory`], which is the oracle of the others
+//! in tests, PostgreSQL and SQLite. Besides, each database can open the *caller's* transaction with
+//! the key's row claimed in it, for commands whose effect is in the same database.
+//!
+//! Read next: [`row`] (how a record lies in columns), then one adapter, then `sql/`.
+
+pub mod error;
+pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+pub mod row;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+
+pub use error::{Kind, StoreError};
+
+use samekey_core::key::Scope;
+use samekey_core::record::Record;
+use samekey_core::time::Time;
+use std::future::Future;
+
+/// The version of the schema that this code reads and writes. `samekey migrate` brings a database
+/// to it; a database with another one is refused.
+pub const SCHEMA_VERSION: i32 = 1;
+
+/// How many rows one sweep batch removes at the most. Measured: unthrottled deletes cost the
+/// foreground almost half of its speed, batches of one to two thousand next to nothing.
+pub const SWEEP_BATCH_MAX: u32 = 2_000;
+
+/// How many open records one page of a list holds at the most; it bounds memory.
+pub const LIST_PAGE_MAX: u32 = 1_000;
+
+/// A record as it stood in the store, and the store's clock at that moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The record; [`Record::ABSENT`] where there is no row.
+    pub record: Record,
+    /// The database's clock.
+    pub now: Time,
+}
+
+/// What became of an offered record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// There was no row. The offer stands now, its times counted from the database's clock.
+    Inserted(Seen),
+    /// There was one; nothing was written.
+    Found(Seen),
+}
+
+/// What became of a compare-and-set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swap {
+    /// The row was as it had been seen, and is the next one now.
+    Written,
+    /// The row is another one by now, or gone; nothing was written.
+    Changed(Seen),
+}
+
+/// One pass of the sweep over at most a batch of rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepPass {
+    /// Rows removed.
+    pub removed: u64,
+    /// Whether more may be waiting; a caller that is throttled comes back for them.
+    pub more: bool,
+}
+
+/// An open record with the key that it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRecord {
+    /// Whose it is.
+    pub scope: Scope,
+    /// The record and the database's clock.
+    pub seen: Seen,
+}
+
+/// The port of the ledger of keys. Every method is one transaction of its own, committed when it
+/// returns; none waits for a person or a counterparty.
+///
+/// Errors are failures of the world, see [`StoreError`]. After one whose
+/// [`StoreError::may_have_committed`] is true, the write may or may not stand: asking again with the
+/// same owner token tells, because the record names its owner.
+pub trait Ledger: Send + Sync + 'static {
+    /// Inserts `offer` under `scope`, or loads the row that is there.
+    ///
+    /// The offer is what the machine says for [`Record::ABSENT`] at [`Time::EPOCH`]: its times are
+    /// offsets, which the store adds to its own now (see [`Record::counted_from`]).
+    fn insert_or_load(
+        &self,
+        scope: &Scope,
+        offer: &Record,
+    ) -> impl Future<Output = Result<Arrived, StoreError>> + Send;
+
+    /// Loads the row of a key; [`Record::ABSENT`] where there is none.
+    fn load(&self, scope: &Scope) -> impl Future<Output = Result<Seen, StoreError>> + Send;
+
+    /// Replaces `seen` by `next` if the row still has its owner, fence and revision.
+    ///
+    /// `seen` may be [`Record::ABSENT`]'s successor only by [`Ledger::insert_or_load`]: a swap never
+    /// inserts. `next` equal to [`Record::ABSENT`] is refused; only the sweep removes rows.
+    fn swap(
+        &self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+    ) -> impl Future<Output = Result<Swap, StoreError>> + Send;
+
+    /// Removes finished rows whose time is over, at most `batch` of them (and
+    /// [`SWEEP_BATCH_MAX`]). Open rows are never removed.
+    fn sweep(&self, batch: u32) -> impl Future<Output = Result<SweepPass, StoreError>> + Send;
+
+    /// Lists open records in the order of their scopes, those after `after`, at most `limit` (and
+    /// [`LIST_PAGE_MAX`]).
+    fn list_open(
+        &self,
+        after: Option<&Scope>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<OpenRecord>, StoreError>> + Send;
+}

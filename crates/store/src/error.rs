@@ -1,0 +1,120 @@
+//! What can go wrong with a store, without a word of what was in it.
+//!
+//! Driver errors print values (a unique violation shows the key, a connection error the host), so
+//! they never leave this crate: what leaves is a kind, an SQLSTATE and, where we know it by name, a
+//! constraint of our own schema.
+
+use std::fmt;
+
+/// The kinds of failure. Each is one that somebody handles differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// No connection, or the connection broke before the statement was sent.
+    Unreachable,
+    /// No connection became free in time.
+    PoolExhausted,
+    /// The row's lock could not be had in time.
+    LockTimeout,
+    /// A deadlock (40P01) or a serialisation failure (40001): the same again may succeed.
+    Conflict,
+    /// A statement ran into its time limit.
+    StatementTimeout,
+    /// The server accepts reads only (a standby, or a read-only file).
+    ReadOnly,
+    /// There is no room left.
+    Full,
+    /// The connection broke, or the server stopped, after a commit was sent.
+    CommitUnknown,
+    /// The schema is missing or has another version.
+    Schema,
+    /// The server, file or library has a setting with which the promise cannot be kept.
+    Unsafe,
+    /// The role may not do this.
+    Forbidden,
+    /// The address or path of the database cannot be understood.
+    Address,
+    /// A row cannot be read as a record: it was written by a newer version, or damaged.
+    Damaged,
+    /// The transaction that the caller was given was ended or broken by the caller.
+    Misused,
+    /// Anything else.
+    Other,
+}
+
+/// A failure of a store.
+///
+/// `Display` is one sentence for a log: it names no key, value, host or credential.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreError {
+    kind: Kind,
+    sentence: String,
+    sqlstate: Option<String>,
+}
+
+impl StoreError {
+    /// A failure with a sentence that says what was found, what is expected and what to do. The
+    /// sentence must be free of anything that a row, an address or a credential holds.
+    pub fn new(kind: Kind, sentence: impl Into<String>) -> StoreError {
+        StoreError { kind, sentence: sentence.into(), sqlstate: None }
+    }
+
+    /// The same with the SQLSTATE (or SQLite result code) that the database gave.
+    #[must_use]
+    pub fn with_sqlstate(mut self, sqlstate: impl Into<String>) -> StoreError {
+        self.sqlstate = Some(sqlstate.into());
+        self
+    }
+
+    /// What kind of failure.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The database's own code of the failure, where there is one.
+    pub fn sqlstate(&self) -> Option<&str> {
+        self.sqlstate.as_deref()
+    }
+
+    /// Whether the same call may succeed later without anybody changing anything.
+    pub fn is_transient(&self) -> bool {
+        match self.kind {
+            Kind::Unreachable
+            | Kind::PoolExhausted
+            | Kind::LockTimeout
+            | Kind::Conflict
+            | Kind::StatementTimeout
+            | Kind::ReadOnly
+            | Kind::Full
+            | Kind::CommitUnknown => true,
+            Kind::Schema
+            | Kind::Unsafe
+            | Kind::Forbidden
+            | Kind::Address
+            | Kind::Damaged
+            | Kind::Misused
+            | Kind::Other => false,
+        }
+    }
+
+    /// Whether what was to be written may stand nevertheless.
+    pub fn may_have_committed(&self) -> bool {
+        self.kind == Kind::CommitUnknown
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.sqlstate {
+            Some(code) => write!(f, "{} (SQLSTATE {code})", self.sentence),
+            None => f.write_str(&self.sentence),
+        }
+    }
+}
+
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreError({:?}: {self})", self.kind)
+    }
+}
+
+impl std::error::Error for StoreError {}

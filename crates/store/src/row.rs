@@ -1,0 +1,268 @@
+//! How a record lies in columns: one flat row, the same names in both databases.
+//!
+//! A column is empty where the state has nothing to say; which columns are full in which state is
+//! mirrored by named check constraints in `sql/*/migrations`. The answer's columns hold the stored
+//! answer of a finished record, and the evidence of an unknown one.
+
+use crate::error::{Kind, StoreError};
+use bytes::Bytes;
+use samekey_core::fingerprint::{Digest, Version};
+use samekey_core::lease::{Fence, Owner};
+use samekey_core::receipt::{Answer, Receipt, decode_headers, encode_headers};
+use samekey_core::record::{
+    Closed, Done, Identity, Reason, Record, Review, Running, State, Unknown,
+};
+use samekey_core::time::Time;
+
+/// The columns of a key's row but its scope. Times are microseconds since the Unix epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// The fence.
+    pub fence: i64,
+    /// The owner token, 16 bytes.
+    pub holder: Vec<u8>,
+    /// Grows with every write.
+    pub revision: i64,
+    /// From when on the sweep may take it.
+    pub keep_until: i64,
+    /// `free`, `running`, `unknown`, `review`, `done` or `closed`.
+    pub state: String,
+    /// Since when it is in this state, or in work.
+    pub since: Option<i64>,
+    /// The fingerprint's algorithm.
+    pub request_version: Option<i16>,
+    /// The fingerprint of the whole request, 32 bytes.
+    pub request_sha: Option<Vec<u8>>,
+    /// The fingerprint of all but the body, 32 bytes.
+    pub frame_sha: Option<Vec<u8>>,
+    /// The principal's hash, 32 bytes, on routes that bind it.
+    pub principal_sha: Option<Vec<u8>>,
+    /// Running: the end of the lease.
+    pub lease_ends: Option<i64>,
+    /// Running: the end of all renewals.
+    pub run_ends: Option<i64>,
+    /// Unknown, review: the fence with which this life of the key began.
+    pub life: Option<i64>,
+    /// Unknown, review: why.
+    pub reason: Option<String>,
+    /// Unknown: the last moment at which something may have been sent.
+    pub last_send: Option<i64>,
+    /// Unknown: questions asked.
+    pub asked: Option<i32>,
+    /// Unknown: how often nothing was found, without a break.
+    pub not_found: Option<i32>,
+    /// Unknown: when the next question is due.
+    pub ask_after: Option<i64>,
+    /// The answer's status.
+    pub answer_status: Option<i16>,
+    /// The answer's kept headers, encoded; of a fact, its Location.
+    pub answer_headers: Option<Vec<u8>>,
+    /// The answer's body. Empty, with a status, where only the fact is kept.
+    pub answer_body: Option<Vec<u8>>,
+}
+
+const LOCATION: &str = "location";
+
+impl Row {
+    /// The columns of this record.
+    pub fn of(record: &Record) -> Row {
+        let mut row = Row {
+            fence: signed(record.fence.number()),
+            holder: record.holder.bytes().to_vec(),
+            revision: signed(record.revision),
+            keep_until: record.keep_until.micros(),
+            state: state_name(&record.state).to_owned(),
+            ..Row::default()
+        };
+        if let Some(request) = record.request() {
+            row.request_version = i16::try_from(request.version.0).ok();
+            row.request_sha = Some(request.digest.request_sha.to_vec());
+            row.frame_sha = Some(request.digest.frame_sha.to_vec());
+            row.principal_sha = request.principal_sha.map(|sha| sha.to_vec());
+        }
+        match &record.state {
+            State::Free => {}
+            State::Running(running) => {
+                row.since = Some(running.since.micros());
+                row.lease_ends = Some(running.lease_ends.micros());
+                row.run_ends = Some(running.run_ends.micros());
+            }
+            State::Unknown(unknown) => {
+                row.since = Some(unknown.since.micros());
+                row.life = Some(signed(unknown.life.number()));
+                row.reason = Some(unknown.reason.code().to_owned());
+                row.last_send = Some(unknown.last_send.micros());
+                row.asked = Some(count(unknown.asked));
+                row.not_found = Some(count(unknown.not_found));
+                row.ask_after = Some(unknown.ask_after.micros());
+                if let Some(receipt) = &unknown.evidence {
+                    row.put_receipt(receipt);
+                }
+            }
+            State::Review(review) => {
+                row.since = Some(review.since.micros());
+                row.life = Some(signed(review.life.number()));
+                row.reason = Some(review.reason.code().to_owned());
+            }
+            State::Done(done) => {
+                row.since = Some(done.since.micros());
+                row.put_receipt(&done.receipt);
+            }
+            State::Closed(closed) => row.since = Some(closed.since.micros()),
+        }
+        row
+    }
+
+    fn put_receipt(&mut self, receipt: &Receipt) {
+        match receipt {
+            Receipt::Kept(answer) => {
+                self.answer_status = i16::try_from(answer.status).ok();
+                self.answer_headers = Some(encode_headers(&answer.headers));
+                self.answer_body = Some(answer.body.to_vec());
+            }
+            Receipt::Fact { status, location } => {
+                self.answer_status = i16::try_from(*status).ok();
+                self.answer_headers = location
+                    .as_ref()
+                    .map(|location| encode_headers(&[(Box::from(LOCATION), location.clone())]));
+            }
+        }
+    }
+
+    /// The record that these columns hold; [`Kind::Damaged`] where they hold none.
+    pub fn into_record(self) -> Result<Record, StoreError> {
+        let state = match self.state.as_str() {
+            "free" => State::Free,
+            "running" => State::Running(Running {
+                request: self.request()?,
+                since: time(self.since, "since")?,
+                lease_ends: time(self.lease_ends, "lease_ends")?,
+                run_ends: time(self.run_ends, "run_ends")?,
+            }),
+            "unknown" => State::Unknown(Unknown {
+                request: self.request()?,
+                life: self.life()?,
+                since: time(self.since, "since")?,
+                reason: self.reason()?,
+                last_send: time(self.last_send, "last_send")?,
+                asked: unsigned_count(self.asked, "asked")?,
+                not_found: unsigned_count(self.not_found, "not_found")?,
+                ask_after: time(self.ask_after, "ask_after")?,
+                evidence: self.receipt()?,
+            }),
+            "review" => State::Review(Review {
+                request: self.request()?,
+                life: self.life()?,
+                since: time(self.since, "since")?,
+                reason: self.reason()?,
+            }),
+            "done" => State::Done(Done {
+                request: self.request()?,
+                since: time(self.since, "since")?,
+                receipt: self.receipt()?.ok_or_else(|| damaged("answer_status"))?,
+            }),
+            "closed" => State::Closed(Closed {
+                request: self.request()?,
+                since: time(self.since, "since")?,
+            }),
+            _ => return Err(damaged("state")),
+        };
+        let holder =
+            self.holder.as_slice().try_into().map(Owner::from_bytes).map_err(|_| damaged("holder"))?;
+        Ok(Record {
+            fence: Fence::new(u64::try_from(self.fence).map_err(|_| damaged("fence"))?),
+            holder,
+            revision: u64::try_from(self.revision).map_err(|_| damaged("revision"))?,
+            keep_until: Time::from_micros(self.keep_until),
+            state,
+        })
+    }
+
+    fn request(&self) -> Result<Identity, StoreError> {
+        let version = self
+            .request_version
+            .and_then(|version| u16::try_from(version).ok())
+            .ok_or_else(|| damaged("request_version"))?;
+        Ok(Identity {
+            version: Version(version),
+            digest: Digest {
+                request_sha: sha(self.request_sha.as_deref(), "request_sha")?,
+                frame_sha: sha(self.frame_sha.as_deref(), "frame_sha")?,
+            },
+            principal_sha: match &self.principal_sha {
+                Some(bytes) => Some(sha(Some(bytes), "principal_sha")?),
+                None => None,
+            },
+        })
+    }
+
+    fn life(&self) -> Result<Fence, StoreError> {
+        self.life
+            .and_then(|life| u64::try_from(life).ok())
+            .map(Fence::new)
+            .ok_or_else(|| damaged("life"))
+    }
+
+    fn reason(&self) -> Result<Reason, StoreError> {
+        self.reason.as_deref().and_then(Reason::from_code).ok_or_else(|| damaged("reason"))
+    }
+
+    fn receipt(&self) -> Result<Option<Receipt>, StoreError> {
+        let Some(status) = self.answer_status else { return Ok(None) };
+        let status = u16::try_from(status).map_err(|_| damaged("answer_status"))?;
+        let headers = match &self.answer_headers {
+            Some(bytes) => decode_headers(bytes).map_err(|_| damaged("answer_headers"))?,
+            None => Vec::new(),
+        };
+        Ok(Some(match &self.answer_body {
+            Some(body) => {
+                Receipt::Kept(Answer { status, headers, body: Bytes::copy_from_slice(body) })
+            }
+            None => Receipt::Fact {
+                status,
+                location: headers.into_iter().map(|(_, value)| value).next(),
+            },
+        }))
+    }
+}
+
+/// The name of a state, as the column `state` and its constraint spell it.
+pub fn state_name(state: &State) -> &'static str {
+    match state {
+        State::Free => "free",
+        State::Running(_) => "running",
+        State::Unknown(_) => "unknown",
+        State::Review(_) => "review",
+        State::Done(_) => "done",
+        State::Closed(_) => "closed",
+    }
+}
+
+fn damaged(column: &'static str) -> StoreError {
+    StoreError::new(
+        Kind::Damaged,
+        format!(
+            "a row of the ledger cannot be read: column {column} holds nothing that this version knows; a newer version wrote it, or it was changed by hand"
+        ),
+    )
+}
+
+fn time(micros: Option<i64>, column: &'static str) -> Result<Time, StoreError> {
+    micros.map(Time::from_micros).ok_or_else(|| damaged(column))
+}
+
+fn sha(bytes: Option<&[u8]>, column: &'static str) -> Result<[u8; 32], StoreError> {
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| damaged(column))
+}
+
+fn unsigned_count(number: Option<i32>, column: &'static str) -> Result<u32, StoreError> {
+    number.and_then(|number| u32::try_from(number).ok()).ok_or_else(|| damaged(column))
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn count(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
