@@ -20,7 +20,7 @@ pub use keep::{
 };
 
 /// An answer that a retry gets as it is.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
@@ -41,7 +41,7 @@ impl fmt::Debug for Answer {
 }
 
 /// What a record remembers of a command that is done.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Receipt {
     /// The whole answer: a retry gets it.
     Kept(Answer),
