@@ -167,8 +167,12 @@ impl Row {
             }),
             _ => return Err(damaged("state")),
         };
-        let holder =
-            self.holder.as_slice().try_into().map(Owner::from_bytes).map_err(|_| damaged("holder"))?;
+        let holder = self
+            .holder
+            .as_slice()
+            .try_into()
+            .map(Owner::from_bytes)
+            .map_err(|_| damaged("holder"))?;
         Ok(Record {
             fence: Fence::new(u64::try_from(self.fence).map_err(|_| damaged("fence"))?),
             holder,
