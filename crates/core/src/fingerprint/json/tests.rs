@@ -59,8 +59,18 @@ fn t34_there_is_no_unicode_normalisation() {
 #[test]
 fn t32_numbers_stay_as_they_were_written() {
     for lexeme in [
-        "0", "-0", "100", "100.0", "1e2", "1E2", "1e+2", "1e-2", "-1.5E+10", "9007199254740992",
-        "9007199254740993", "1e999999",
+        "0",
+        "-0",
+        "100",
+        "100.0",
+        "1e2",
+        "1E2",
+        "1e+2",
+        "1e-2",
+        "-1.5E+10",
+        "9007199254740992",
+        "9007199254740993",
+        "1e999999",
     ] {
         assert_eq!(text(lexeme), lexeme);
     }
@@ -98,17 +108,101 @@ fn nesting_over_128_has_no_canonical_form() {
 #[test]
 fn what_is_not_strict_json_has_no_canonical_form() {
     for body in [
-        "", " ", "\u{feff}{}", "{", "}", "[1", "[1,]", "[,1]", "[1 2]", "[1]]", "{}{}", "1 2", "{\"a\"}",
-        "{\"a\":}", "{\"a\":1,}", "{,\"a\":1}", "{\"a\" 1}", "{a:1}", "{'a':1}", "{1:1}", "[1}", "{\"a\":1]",
-        "{\"a\":1 \"b\":2}", "nul", "nulll", "True", "NaN", "Infinity", "-Infinity", "01", "-", "-01", "+1",
-        ".5", "1.", "1.e2", "1e", "1e+", "0x1", "1_000", "1a", "\"", "\"a", "\"\\", "\"\\\"", "\"a\nb\"",
-        "\"\t\"", "\"\\x41\"", "\"\\u12\"", "\"\\u12G4\"", "\"\\u+123\"", "\"\\uD800\"", "\"\\uDC00\"",
-        "\"\\uD83D\\u0041\"", "\"\\uD83Dx\"", "\"\\uD83D\\uD83D\"", "\"\\U0041\"", "//c\n1", "/**/1", "\u{a0}1",
-        "1\0", "\u{c}1", "[1,2", "{\"a\":1", "{\"a\":", "{\"a\"", ":", ",",
+        "",
+        " ",
+        "\u{feff}{}",
+        "{",
+        "}",
+        "[1",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "[1]]",
+        "{}{}",
+        "1 2",
+        "{\"a\"}",
+        "{\"a\":}",
+        "{\"a\":1,}",
+        "{,\"a\":1}",
+        "{\"a\" 1}",
+        "{a:1}",
+        "{'a':1}",
+        "{1:1}",
+        "[1}",
+        "{\"a\":1]",
+        "{\"a\":1 \"b\":2}",
+        "nul",
+        "nulll",
+        "True",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "01",
+        "-",
+        "-01",
+        "+1",
+        ".5",
+        "1.",
+        "1.e2",
+        "1e",
+        "1e+",
+        "0x1",
+        "1_000",
+        "1a",
+        "\"",
+        "\"a",
+        "\"\\",
+        "\"\\\"",
+        "\"a\nb\"",
+        "\"\t\"",
+        "\"\\x41\"",
+        "\"\\u12\"",
+        "\"\\u12G4\"",
+        "\"\\u+123\"",
+        "\"\\uD800\"",
+        "\"\\uDC00\"",
+        "\"\\uD83D\\u0041\"",
+        "\"\\uD83Dx\"",
+        "\"\\uD83D\\uD83D\"",
+        "\"\\U0041\"",
+        "//c\n1",
+        "/**/1",
+        "\u{a0}1",
+        "1\0",
+        "\u{c}1",
+        "[1,2",
+        "{\"a\":1",
+        "{\"a\":",
+        "{\"a\"",
+        ":",
+        ",",
     ] {
         assert_eq!(canonical(body), None, "{body:?}");
     }
     for body in [&b"\"\xFF\""[..], b"\"\xED\xA0\x80\"", b"\"\xC0\x80\"", b"{\"a\":1}\xFF"] {
         assert_eq!(canonical(body), None, "{body:?}");
+    }
+}
+
+#[test]
+fn t97_the_memory_is_a_small_multiple_of_the_body() {
+    let many = |count: usize, one: &str| format!("[{}]", vec![one; count].join(","));
+    let names = |count: usize| {
+        let members: Vec<String> = (0..count).rev().map(|n| format!("\"{n:04x}\":0")).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    let bodies = [
+        many(20_000, "{\"b\":1,\"a\":1}"),
+        many(20_000, "{}"),
+        many(20_000, "[]"),
+        names(60_000),
+        many(8, &names(4_000)),
+    ];
+    for body in bodies {
+        let canonical = Canonical::read(body.as_bytes()).unwrap();
+        let bytes = canonical.flat.capacity()
+            + canonical.shuffled.capacity() * size_of::<Shuffled>()
+            + canonical.members.capacity() * size_of::<Member>();
+        assert!(bytes <= 8 * body.len(), "{bytes} bytes for {} of {:.20}", body.len(), body);
     }
 }
