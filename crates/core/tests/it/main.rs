@@ -1,0 +1,6 @@
+//! The tests of the pure core that look at it from outside.
+
+// Helpers beside the tests may panic as the tests do.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
+
+mod table;
