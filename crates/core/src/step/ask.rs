@@ -52,7 +52,8 @@ pub(super) fn hear(
     now: Time,
     policy: &Policy,
 ) -> (Record, Verdict) {
-    let held = record.hold() == hold;
+    let current = record.hold();
+    let held = current == hold;
     match &mut record.state {
         State::Unknown(unknown) if held && record.fence != unknown.life => {
             if let Some(receipt) = unknown.evidence.take() {
@@ -62,7 +63,7 @@ pub(super) fn hear(
             conclude(record, finding, now, policy)
         }
         State::Unknown(Unknown { life, .. }) | State::Review(Review { life, .. })
-            if of_this_life(hold.fence, *life, record.fence) =>
+            if of_this_life(hold, *life, current) =>
         {
             match finding {
                 Finding::Executed(receipt) | Finding::Refused(receipt) => {

@@ -147,7 +147,7 @@ fn change(before: &Record, after: &Record) -> String {
     let once = after.revision == before.revision + 1;
     fields(after)
         .into_iter()
-        .filter(|field| !old.contains(field) && !(once && field.0 == "revision"))
+        .filter(|field| !(old.contains(field) || once && field.0 == "revision"))
         .map(|(name, value)| format!("{name} {value}"))
         .collect::<Vec<_>>()
         .join(", ")
