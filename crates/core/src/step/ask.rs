@@ -112,7 +112,9 @@ fn conclude(mut record: Record, finding: Finding, now: Time, policy: &Policy) ->
             None => (hand_over(record, Reason::NotFound, now), Verdict::HandedOver),
             Some(bound) => {
                 let proved_from = unknown.last_send.plus(bound);
-                if now < proved_from {
+                // It counts when it was asked, not when it is told: the asker may have slept with
+                // an early answer in its hands. A turn ends one lease after its question.
+                if unknown.ask_after < proved_from.plus(policy.lease) {
                     let after = proved_from.max(now.plus(pause(unknown.asked)));
                     return ask_again(record, after, now, policy);
                 }
@@ -127,12 +129,16 @@ fn conclude(mut record: Record, finding: Finding, now: Time, policy: &Policy) ->
     }
 }
 
+/// The turn is over without a final answer. The asker gives up the fence, so that telling the same
+/// answer again, after a lost acknowledgement, does not count as a second one.
 fn ask_again(mut record: Record, after: Time, now: Time, policy: &Policy) -> (Record, Verdict) {
     let State::Unknown(unknown) = &mut record.state else { return (record, Verdict::Stale) };
     if unknown.asked >= policy.questions_max {
         return (hand_over(record, Reason::QuestionsUsedUp, now), Verdict::HandedOver);
     }
     unknown.ask_after = after;
+    record.fence = record.fence.next();
+    record.holder = Owner::NONE;
     record.revision = record.revision.saturating_add(1);
     (record, Verdict::AskAgain(after))
 }

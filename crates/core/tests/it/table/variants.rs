@@ -83,6 +83,10 @@ fn asked(unknown: Unknown) -> Record {
     record(ASKED_TWICE, R, 4_500, State::Unknown(unknown))
 }
 
+fn given_up(unknown: Unknown) -> Record {
+    record(ASKED_TWICE.next(), Owner::NONE, 4_500, State::Unknown(unknown))
+}
+
 fn review(fence: Fence, holder: Owner) -> Record {
     let state = State::Review(Review {
         request: COMMAND,
@@ -124,9 +128,19 @@ pub(super) fn all() -> Vec<Variant> {
         ("UNKNOWN, not asked yet, due since long", unasked(unknown(0, 100, 100))),
         ("UNKNOWN, being asked, asked early", asked(unknown(2, 500, 1_040))),
         ("UNKNOWN, being asked, asked after the bound", asked(unknown(2, 300, 1_040))),
+        (
+            "UNKNOWN, being asked, asked before the bound, told after it",
+            asked(unknown(2, 390, 1_040)),
+        ),
         ("UNKNOWN, being asked, not found once", asked(seen_once(unknown(2, 300, 1_040)))),
         ("UNKNOWN, being asked, with evidence", asked(with_evidence(unknown(2, 300, 1_040)))),
         ("UNKNOWN, being asked, the last question", asked(unknown(20, 500, 1_040))),
+        ("UNKNOWN, between two questions", given_up(unknown(2, 500, 1_030))),
+        (
+            "UNKNOWN, between two questions, with evidence",
+            given_up(with_evidence(unknown(2, 500, 1_030))),
+        ),
+        ("UNKNOWN, between two questions, due", given_up(unknown(2, 500, 1_000))),
         ("UNKNOWN, asker's turn over", asked(unknown(2, 500, 1_000))),
         ("UNKNOWN, asker's turn over, with evidence", asked(with_evidence(unknown(2, 500, 1_000)))),
         ("UNKNOWN, asker's turn over, the last question", asked(unknown(20, 500, 1_000))),
