@@ -142,7 +142,7 @@ pub enum Reason {
     HandlerPanicked,
     /// The handler was dropped before it ended.
     HandlerDropped,
-    /// The counterparty answers no questions.
+    /// The counterparty answers no questions, or may have forgotten the key.
     NobodyToAsk,
     /// The counterparty did not know of it, and no `not_found_after` is declared.
     NotFound,

@@ -17,14 +17,18 @@ pub(super) fn ask(record: Record, owner: Owner, now: Time, policy: &Policy) -> (
     let mut record = lapse(record, now, policy);
     match &mut record.state {
         State::Unknown(unknown) => {
-            if now < unknown.ask_after {
-                return (record, Verdict::NotDue);
-            }
+            // An answer on record waits for no turn: nothing that an asker may still hear betters it.
             if let Some(receipt) = unknown.evidence.take() {
                 let request = unknown.request;
                 record.fence = record.fence.next();
                 record.holder = owner;
                 return (finish(record, request, receipt, now, policy), Verdict::Settled);
+            }
+            if now < unknown.ask_after {
+                return (record, Verdict::NotDue);
+            }
+            if !may_be_asked(unknown, now, policy) {
+                return (hand_over(record, Reason::NobodyToAsk, now), Verdict::HandedOver);
             }
             if unknown.asked >= policy.questions_max {
                 return (hand_over(record, Reason::QuestionsUsedUp, now), Verdict::HandedOver);
@@ -141,6 +145,23 @@ fn ask_again(mut record: Record, after: Time, now: Time, policy: &Policy) -> (Re
     record.holder = Owner::NONE;
     record.revision = record.revision.saturating_add(1);
     (record, Verdict::AskAgain(after))
+}
+
+/// Whether a turn that begins now may put its question.
+///
+/// To a counterparty that deduplicates, the question is the command itself, sent again. Once it has
+/// forgotten the key it would execute it again, so the whole turn has to lie within its memory. That
+/// begins with the first send, which was no earlier than the claim, and the claim no later than
+/// `run_max` before the last send.
+fn may_be_asked(unknown: &Unknown, now: Time, policy: &Policy) -> bool {
+    match policy.counterparty {
+        Counterparty::Opaque => false,
+        Counterparty::Answers { .. } => true,
+        Counterparty::Dedups { key_life } => {
+            let forgets = unknown.last_send.plus(key_life.saturating_sub(policy.run_max));
+            now.plus(policy.lease) <= forgets
+        }
+    }
 }
 
 /// The time after which *not found* proves that nothing ran, where somebody declared one.

@@ -129,22 +129,30 @@ fn interrupted(
         return free(record, now, policy);
     }
     let request = running.request;
+    let run_ends = running.run_ends;
     let life = record.fence;
     record.revision = record.revision.saturating_add(1);
-    record.state = match policy.counterparty {
-        Counterparty::Opaque => State::Review(Review { request, life, since: now, reason }),
-        Counterparty::Answers { .. } | Counterparty::Dedups { .. } => State::Unknown(Unknown {
-            request,
-            life,
-            since: now,
-            reason,
-            last_send,
-            asked: 0,
-            not_found: 0,
-            ask_after: now,
-            evidence: None,
-        }),
+    // The last send bounds two things. How long a request may still be on its way: there the later
+    // guess is the safe one. And since when a counterparty remembers the key: there the earlier one.
+    let last_send = match policy.counterparty {
+        Counterparty::Opaque => {
+            record.state = State::Review(Review { request, life, since: now, reason });
+            return record;
+        }
+        Counterparty::Answers { .. } => last_send,
+        Counterparty::Dedups { .. } => last_send.min(run_ends),
     };
+    record.state = State::Unknown(Unknown {
+        request,
+        life,
+        since: now,
+        reason,
+        last_send,
+        asked: 0,
+        not_found: 0,
+        ask_after: now,
+        evidence: None,
+    });
     record
 }
 
