@@ -3,4 +3,5 @@
 // Helpers beside the tests may panic as the tests do.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod laws;
 mod table;
