@@ -13,6 +13,7 @@
 pub mod cluster;
 pub mod database;
 pub mod error;
+mod keeper;
 pub mod process;
 mod signals;
 mod target;
@@ -20,3 +21,4 @@ mod target;
 pub use cluster::{Cluster, Options};
 pub use database::{FreshDatabase, fresh_database};
 pub use error::{Error, ErrorKind, Result};
+pub use process::{Finished, Process, Program};

@@ -24,6 +24,11 @@ pub(crate) fn runs(id: u32) -> bool {
     state_and_parent(id).is_some_and(|(state, _)| state != 'Z' && state != 'X')
 }
 
+/// Whether the process `id` stands still after a SIGSTOP.
+pub(crate) fn is_stopped(id: u32) -> bool {
+    state_and_parent(id).is_some_and(|(state, _)| state == 'T')
+}
+
 /// The direct children of the process `id`.
 pub(crate) fn children(id: u32) -> Vec<u32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };

@@ -12,8 +12,6 @@ pub(crate) fn target_dir() -> PathBuf {
     marked.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"))
 }
 
-// Used by the process module, which is being written.
-#[allow(dead_code)]
 /// The folder that holds the built programs of the running program's own profile, such as
 /// `target/debug`.
 pub(crate) fn programs_dir() -> PathBuf {

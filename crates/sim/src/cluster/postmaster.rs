@@ -3,6 +3,7 @@
 use super::home::{Account, give};
 use crate::database;
 use crate::error::{Error, ErrorKind, Result};
+use crate::keeper::{self, AtOurDeath, Keeper};
 use crate::signals::{self, wait_until};
 use nix::sys::signal::Signal;
 use std::fs::File;
@@ -10,7 +11,6 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
 
 /// Crash recovery on a loaded machine takes seconds; a minute means that something is wrong.
@@ -42,8 +42,7 @@ const SETTINGS: [(&str, &str); 6] = [
 pub(super) struct Postmaster {
     child: Child,
     log: PathBuf,
-    /// Ends the keeper thread when dropped; see [`spawn`].
-    _keeper: mpsc::Sender<()>,
+    _keeper: Keeper,
 }
 
 /// Creates the data folder with `initdb`. It is not synced to disk: the folder outlives no machine.
@@ -101,7 +100,8 @@ impl Postmaster {
         }
         let copy = file.try_clone().map_err(|cause| Error::system("share the log", cause))?;
         command.stdout(copy).stderr(file);
-        let (child, keeper) = spawn(command)?;
+        let (child, keeper) = keeper::spawn(command)
+            .map_err(|cause| Error::system("start the PostgreSQL server", cause))?;
         let mut postmaster = Self { child, log, _keeper: keeper };
         match postmaster.wait_until_ready(url) {
             Ok(()) => Ok(postmaster),
@@ -172,47 +172,16 @@ impl Postmaster {
     }
 }
 
-/// Starts the server such that it ends when we do, even by SIGKILL.
-///
-/// The kernel ties that promise to the thread that started the process, so a thread of its own
-/// starts it and then sleeps until the handle is dropped.
-fn spawn(mut command: Command) -> Result<(Child, mpsc::Sender<()>)> {
-    let (keeper, sleep) = mpsc::channel::<()>();
-    let (started, result) = mpsc::channel();
-    std::thread::spawn(move || {
-        let _ = started.send(command.spawn());
-        let _ = sleep.recv();
-    });
-    let child = result
-        .recv()
-        .map_err(|cause| Error::system("start a thread", cause))?
-        .map_err(|cause| Error::system("start the PostgreSQL server", cause))?;
-    Ok((child, keeper))
-}
-
 /// A command with a clean environment, run as `account`, in a process group of its own so that
 /// Ctrl-C reaches the tests and not the server under them.
 fn command(program: &Path, account: Option<Account>) -> Command {
-    // `setpriv` asks the kernel to end the program with its parent; where there is no setpriv the
-    // program is started plainly and only the handle's drop ends it.
-    let mut command = match setpriv() {
-        Some(setpriv) => {
-            let mut command = Command::new(setpriv);
-            command.args(["--pdeathsig", "QUIT", "--"]).arg(program);
-            command
-        }
-        None => Command::new(program),
-    };
+    let mut command = keeper::tied(program, AtOurDeath::Quit);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C");
     command.current_dir("/").stdin(Stdio::null()).process_group(0);
     if let Some(Account { uid, gid }) = account {
         command.uid(uid).gid(gid);
     }
     command
-}
-
-fn setpriv() -> Option<&'static str> {
-    ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).is_file())
 }
 
 fn log_of(folder: &Path) -> PathBuf {

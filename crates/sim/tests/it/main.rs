@@ -5,4 +5,5 @@
 
 mod cluster;
 mod database;
+mod process;
 mod test_cluster;
