@@ -16,6 +16,7 @@ step() {
     STEP_SUMMARY+="$(printf '%6d s  %s' "$took" "$name")"$'\n'
     if [ "$code" -ne 0 ]; then
         printf '== %s: FAILED after %d s (exit code %d): %s\n' "$name" "$took" "$code" "$*" >&2
+        printf '%s' "$STEP_SUMMARY" >&2
         exit "$code"
     fi
     printf '== %s: ok, %d s\n' "$name" "$took"
