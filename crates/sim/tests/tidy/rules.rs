@@ -7,25 +7,45 @@ use std::collections::BTreeSet;
 
 const PROTOCOL: &str = "docs/protocol.md";
 
-/// The two digits after each `mark` in `text`, as in `P-07` or `fn p07_`.
-fn numbers(text: &str, mark: &str, end: Option<char>) -> BTreeSet<String> {
-    text.match_indices(mark)
-        .filter_map(|(at, _)| {
-            let rest = &text[at + mark.len()..];
-            let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-            let follows = rest[digits.len()..].chars().next();
-            let before = text[..at].chars().next_back().is_none_or(|c| !c.is_alphanumeric());
-            let fits = before && digits.len() >= 2 && (end.is_none() || follows == end);
-            fits.then_some(digits)
-        })
-        .collect()
+/// The number after each `P-` of the protocol's text.
+fn rules_in(text: &str) -> impl Iterator<Item = String> {
+    text.match_indices("P-").filter_map(|(at, mark)| {
+        let starts_a_word = text[..at].chars().next_back().is_none_or(|c| !c.is_alphanumeric());
+        let number = leading_digits(&text[at + mark.len()..]);
+        (starts_a_word && number.len() >= 2).then_some(number)
+    })
+}
+
+/// The number in the name of each test such as `p07_…`. A function without a test's attribute is no
+/// test: `p99_of` in a bench tells a percentile.
+fn tested_in(text: &str) -> BTreeSet<String> {
+    let mut numbers = BTreeSet::new();
+    let mut marked = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("#[") {
+            marked |= line.contains("test");
+        } else if !line.starts_with("//") {
+            let name = line.trim_start_matches("pub ").trim_start_matches("async ");
+            let rest = name.strip_prefix("fn p").unwrap_or_default();
+            let number = leading_digits(rest);
+            if marked && number.len() >= 2 && rest[number.len()..].starts_with('_') {
+                numbers.insert(number);
+            }
+            marked = false;
+        }
+    }
+    numbers
+}
+
+fn leading_digits(text: &str) -> String {
+    text.chars().take_while(char::is_ascii_digit).collect()
 }
 
 fn problems(files: &[File]) -> Vec<String> {
     let Some(protocol) = files.iter().find(|f| f.path == PROTOCOL) else { return Vec::new() };
-    let rules = numbers(&protocol.text, "P-", None);
+    let rules: BTreeSet<String> = rules_in(&protocol.text).collect();
     let rust = files.iter().filter(|f| f.has_extension("rs"));
-    let tests: BTreeSet<String> = rust.flat_map(|f| numbers(&f.text, "fn p", Some('_'))).collect();
+    let tests: BTreeSet<String> = rust.flat_map(|f| tested_in(&f.text)).collect();
     let none = rules.is_empty().then(|| format!("{PROTOCOL} has no rule numbered as in P-07"));
     let untested = rules
         .difference(&tests)
@@ -46,10 +66,15 @@ fn planted_rules_without_tests_are_found() {
     let world = |protocol: &str, test: &str| {
         problems(&[File::new(PROTOCOL, protocol), File::new("crates/x/tests/it/y.rs", test)])
     };
-    hold(&world("**P-07** wait.\n", "async fn p07_waits() {}"));
-    finds(&world("**P-07** wait. P-08 go.\n", "fn p07_waits() {}"), "P-08");
-    finds(&world("P-07\n", "fn p07_waits() {} fn p09_flies() {}"), "no rule P-09");
-    finds(&world("P-07\n", "fn p07waits() {}"), "rule P-07");
+    let waits = "#[tokio::test(flavor = \"current_thread\")]\n// Why.\nasync fn p07_waits() {}\n";
+    hold(&world("**P-07** wait.\n", waits));
+    finds(&world("**P-07** wait. P-08 go.\n", waits), "P-08");
+    let flies = format!("{waits}#[test]\nfn p09_flies() {{}}\n");
+    finds(&world("P-07\n", &flies), "no rule P-09");
+    let percentile = format!("{waits}\nfn p99_of(times: &[u64]) {{}}\n");
+    hold(&world("P-07 and HTTP-200\n", &percentile));
+    finds(&world("P-07\n", "fn p07_no_test() {}"), "rule P-07");
+    finds(&world("P-07\n", "#[test]\nfn p07waits() {}"), "rule P-07");
     finds(&world("nothing\n", ""), "has no rule");
-    hold(&problems(&[File::new("crates/x/tests/it/y.rs", "fn p07_waits() {}")]));
+    hold(&problems(&[File::new("crates/x/tests/it/y.rs", waits)]));
 }
