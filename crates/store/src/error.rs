@@ -4,7 +4,9 @@
 //! they never leave this crate: what leaves is a kind, an SQLSTATE and, where we know it by name, a
 //! constraint of our own schema.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The kinds of failure. Each is one that somebody handles differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +39,9 @@ pub enum Kind {
     Damaged,
     /// The transaction that the caller was given was ended or broken by the caller.
     Misused,
+    /// A job that the caller handed in panicked; what it had written is undone. See
+    /// [`StoreError::into_panic`].
+    Panicked,
     /// Anything else.
     Other,
 }
@@ -44,18 +49,37 @@ pub enum Kind {
 /// A failure of a store.
 ///
 /// `Display` is one sentence for a log: it names no key, value, host or credential.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct StoreError {
     kind: Kind,
     sentence: String,
     sqlstate: Option<String>,
+    panic: Option<Arc<Mutex<Option<Payload>>>>,
 }
+
+/// What a panic carries, as `std::panic::resume_unwind` takes it.
+pub type Payload = Box<dyn Any + Send + 'static>;
 
 impl StoreError {
     /// A failure with a sentence that says what was found, what is expected and what to do. The
     /// sentence must be free of anything that a row, an address or a credential holds.
     pub fn new(kind: Kind, sentence: impl Into<String>) -> StoreError {
-        StoreError { kind, sentence: sentence.into(), sqlstate: None }
+        StoreError { kind, sentence: sentence.into(), sqlstate: None, panic: None }
+    }
+
+    /// A panic in a job that the caller handed in. The payload may hold anything, so it is in no
+    /// text; only [`StoreError::into_panic`] gives it back.
+    pub fn panicked(payload: Payload) -> StoreError {
+        let sentence = "a job panicked inside its transaction, and what it had written is undone";
+        let mut error = StoreError::new(Kind::Panicked, sentence);
+        error.panic = Some(Arc::new(Mutex::new(Some(payload))));
+        error
+    }
+
+    /// The payload of a panic, for `std::panic::resume_unwind`; nothing for other kinds, and
+    /// nothing where a clone of this error was asked before.
+    pub fn into_panic(self) -> Option<Payload> {
+        self.panic?.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// The same with the SQLSTATE (or SQLite result code) that the database gave.
@@ -92,6 +116,7 @@ impl StoreError {
             | Kind::Address
             | Kind::Damaged
             | Kind::Misused
+            | Kind::Panicked
             | Kind::Other => false,
         }
     }
@@ -101,6 +126,17 @@ impl StoreError {
         self.kind == Kind::CommitUnknown
     }
 }
+
+/// Two errors are equal when they say the same; a panic's payload is not compared.
+impl PartialEq for StoreError {
+    fn eq(&self, other: &StoreError) -> bool {
+        self.kind == other.kind
+            && self.sentence == other.sentence
+            && self.sqlstate == other.sqlstate
+    }
+}
+
+impl Eq for StoreError {}
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -118,3 +154,18 @@ impl fmt::Debug for StoreError {
 }
 
 impl std::error::Error for StoreError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s14_a_panic_is_handed_back_and_is_in_no_text() {
+        let error = StoreError::panicked(Box::new("card 4111111111111111"));
+        assert_eq!(error.kind(), Kind::Panicked);
+        assert!(!format!("{error} {error:?}").contains("4111"));
+        let payload = error.clone().into_panic().expect("the payload");
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "card 4111111111111111");
+        assert!(error.into_panic().is_none(), "it is handed back once");
+    }
+}

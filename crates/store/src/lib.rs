@@ -12,6 +12,7 @@
 
 pub mod error;
 pub mod memory;
+pub mod migrate;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod row;

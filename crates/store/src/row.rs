@@ -167,8 +167,12 @@ impl Row {
             }),
             _ => return Err(damaged("state")),
         };
-        let holder =
-            self.holder.as_slice().try_into().map(Owner::from_bytes).map_err(|_| damaged("holder"))?;
+        let holder = self
+            .holder
+            .as_slice()
+            .try_into()
+            .map(Owner::from_bytes)
+            .map_err(|_| damaged("holder"))?;
         Ok(Record {
             fence: Fence::new(u64::try_from(self.fence).map_err(|_| damaged("fence"))?),
             holder,
@@ -224,6 +228,36 @@ impl Row {
             },
         }))
     }
+}
+
+/// Refuses an offer that no store may insert, before anything is sent.
+///
+/// # Errors
+/// [`Kind::Misused`] for [`Record::ABSENT`], or a record that was never written to: without a
+/// revision, a later compare-and-set would compare nothing.
+pub fn check_offer(offer: &Record) -> Result<(), StoreError> {
+    if offer.revision == 0 {
+        return Err(StoreError::new(
+            Kind::Misused,
+            "an offer without a revision was to be inserted; offer what the machine says for a new claim",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a swap that no store may make, before anything is sent.
+///
+/// # Errors
+/// [`Kind::Misused`] where `next` is [`Record::ABSENT`] (only the sweep removes rows) or where its
+/// revision does not grow: an equal one would let a second writer pass with the same view.
+pub fn check_swap(seen: &Record, next: &Record) -> Result<(), StoreError> {
+    if next.revision <= seen.revision {
+        return Err(StoreError::new(
+            Kind::Misused,
+            "a record was to be replaced by one whose revision is not higher; swap what the machine says next, and nothing where it says the same",
+        ));
+    }
+    Ok(())
 }
 
 /// The name of a state, as the column `state` and its constraint spell it.
