@@ -68,10 +68,9 @@ pub(super) fn hear(
                 Finding::Executed(receipt) | Finding::Refused(receipt) => {
                     settle(record, hold, receipt, now, policy)
                 }
-                Finding::NotFound
-                | Finding::Pending
-                | Finding::CannotTell
-                | Finding::Different => (record, Verdict::Stale),
+                Finding::NotFound | Finding::Pending | Finding::CannotTell | Finding::Different => {
+                    (record, Verdict::Stale)
+                }
             }
         }
         State::Done(done) if held => match finding {
@@ -95,21 +94,14 @@ pub(super) fn hear(
 }
 
 /// What a finding means to the one that holds the fence.
-fn conclude(
-    mut record: Record,
-    finding: Finding,
-    now: Time,
-    policy: &Policy,
-) -> (Record, Verdict) {
+fn conclude(mut record: Record, finding: Finding, now: Time, policy: &Policy) -> (Record, Verdict) {
     let State::Unknown(unknown) = &mut record.state else { return (record, Verdict::Stale) };
     let request = unknown.request;
     match finding {
         Finding::Executed(receipt) | Finding::Refused(receipt) => {
             (finish(record, request, receipt, now, policy), Verdict::Settled)
         }
-        Finding::Different => {
-            (hand_over(record, Reason::FoundDifferent, now), Verdict::HandedOver)
-        }
+        Finding::Different => (hand_over(record, Reason::FoundDifferent, now), Verdict::HandedOver),
         Finding::Pending | Finding::CannotTell => {
             unknown.not_found = 0;
             let after = now.plus(pause(unknown.asked));

@@ -7,12 +7,7 @@ use crate::policy::{OnMismatch, Policy};
 use crate::record::{Identity, Record, Running, State};
 use crate::time::Time;
 
-pub(super) fn claim(
-    record: Record,
-    claim: Claim,
-    now: Time,
-    policy: &Policy,
-) -> (Record, Verdict) {
+pub(super) fn claim(record: Record, claim: Claim, now: Time, policy: &Policy) -> (Record, Verdict) {
     let record = lapse(record, now, policy);
     if let Some(stored) = record.request()
         && !same_command(stored, &claim.request, policy)

@@ -49,12 +49,7 @@ pub(super) fn settle(
     }
 }
 
-pub(super) fn release(
-    record: Record,
-    hold: Hold,
-    now: Time,
-    policy: &Policy,
-) -> (Record, Verdict) {
+pub(super) fn release(record: Record, hold: Hold, now: Time, policy: &Policy) -> (Record, Verdict) {
     let held = record.hold() == hold;
     match &record.state {
         State::Running(_) if held => (free(record, now, policy), Verdict::Freed),
