@@ -141,7 +141,7 @@ impl Eq for StoreError {}
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.sqlstate {
-            Some(code) => write!(f, "{} (SQLSTATE {code})", self.sentence),
+            Some(code) => write!(f, "{} (code {code})", self.sentence),
             None => f.write_str(&self.sentence),
         }
     }

@@ -58,6 +58,10 @@ pub enum Arrived {
 }
 
 /// What became of a compare-and-set.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is looked at once and dropped; a box would cost more"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// The row was as it had been seen, and is the next one now.

@@ -1,1 +1,217 @@
-//! stub
+//! The ledger in an SQLite file, for one service on one host.
+//!
+//! One thread writes and commits in groups, a few others read; see [`SqliteLedger::atomic`] for a
+//! command whose effect lies in the same file. A second process may use the file at the same time:
+//! each waits for the other's write transactions, for [`BUSY_WAIT`] at most.
+//!
+//! There is no server whose clock could be asked, so the host's is taken, by the thread that writes.
+//! When it goes back, leases end later than they should, never earlier. The file has to lie on a
+//! local disk: network file systems break SQLite's locks.
+//!
+//! Read next: `sqlite/writer.rs`, then `sqlite/atomic.rs`, then `sql/sqlite/`.
+
+mod address;
+mod atomic;
+mod fault;
+mod file;
+mod guard;
+mod job;
+mod readers;
+mod rows;
+mod schema;
+mod writer;
+
+pub use atomic::AtomicTx;
+pub use file::{BUSY_WAIT, LIBRARY_MIN};
+pub use job::AtomicEnd;
+pub use readers::READERS;
+/// The driver, in the version whose `Connection` jobs are handed.
+pub use rusqlite;
+pub use schema::MIGRATIONS;
+pub use writer::{GROUP_MAX, QUEUE_MAX};
+
+use crate::error::StoreError;
+use crate::migrate::Migration;
+use crate::{Arrived, Ledger, OpenRecord, Seen, Swap, SweepPass};
+use job::{Place, Task, Work};
+use readers::Readers;
+use rusqlite::Connection;
+use samekey_core::key::Scope;
+use samekey_core::record::Record;
+use writer::Writer;
+
+/// What the writer has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Commits.
+    pub groups: u64,
+    /// Jobs in them. Divided by the groups: how many shared a commit.
+    pub jobs: u64,
+}
+
+/// A ledger in an SQLite file.
+///
+/// Dropping it lets the jobs that wait run to their end in the background;
+/// [`SqliteLedger::close`] waits for them.
+#[derive(Debug)]
+pub struct SqliteLedger {
+    writer: Writer,
+    readers: Readers,
+}
+
+impl SqliteLedger {
+    /// Makes the file if there is none, and brings its schema to [`crate::SCHEMA_VERSION`]. Says
+    /// which migrations it applied. It blocks for a moment, and for [`BUSY_WAIT`] at most where another
+    /// process has the file locked.
+    ///
+    /// The address is `sqlite:` and a file, as in `sqlite:orders.db` or `sqlite:///var/lib/orders.db`.
+    ///
+    /// # Errors
+    /// Says what is wrong with the address, the file, its directory, the rights or the schema.
+    pub fn migrate(address: &str) -> Result<&'static [Migration], StoreError> {
+        schema::migrate(&mut file::create(&address::path_of(address)?)?)
+    }
+
+    /// Opens a file that has been migrated, and starts the threads. It never makes a file: a mistyped
+    /// address would become an empty ledger, in which every key is new.
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::migrate`]; [`crate::Kind::Schema`] where the schema has another version, and
+    /// [`crate::Kind::Unsafe`] where the library or the file system cannot keep the promise.
+    pub fn open(address: &str) -> Result<SqliteLedger, StoreError> {
+        let path = address::path_of(address)?;
+        // The writer first: it makes the files beside the database that readers need.
+        let writer = file::writer(&path)?;
+        let readers = Readers::start(|| file::reader(&path))?;
+        Ok(SqliteLedger { writer: Writer::start(writer)?, readers })
+    }
+
+    /// Runs an atomic command: claims `scope` with `offer` (see [`Ledger::insert_or_load`]) or finds
+    /// its row, and hands both to `job`, on the writer's thread, in one transaction.
+    ///
+    /// The answer comes after the commit. If the returned future is dropped before that, the job may
+    /// still run and commit; the row tells.
+    ///
+    /// # Errors
+    /// Nothing of the job stands after one, but see [`StoreError::may_have_committed`]. A panic comes
+    /// back as [`crate::Kind::Panicked`]; [`crate::Kind::Conflict`] means that another job ended the
+    /// shared transaction, and that this one may be run again.
+    pub async fn atomic<T: Send + 'static>(
+        &self,
+        scope: Scope,
+        offer: Record,
+        job: impl FnOnce(&AtomicTx<'_>) -> AtomicEnd<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.hand_in(Work::Once(Some(Box::new(move |place: &Place<'_>| {
+            atomic::run(place, &scope, &offer, job)
+        }))))
+        .await
+    }
+
+    /// Runs a write of the application's own tables in the same file, without a key. What was said of
+    /// [`AtomicTx::connection`] holds here too.
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::atomic`].
+    pub async fn write<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connection) -> AtomicEnd<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.hand_in(Work::Once(Some(Box::new(move |place: &Place<'_>| {
+            match place.guard.theirs(|| job(place.connection)) {
+                AtomicEnd::Commit(answer) => AtomicEnd::Commit(Ok(answer)),
+                AtomicEnd::RollBack(answer) => AtomicEnd::RollBack(Ok(answer)),
+            }
+        }))))
+        .await
+    }
+
+    /// Runs a read of any table in the file, on a connection that cannot write. It sees everything
+    /// that was acknowledged before it was asked for.
+    ///
+    /// # Errors
+    /// [`crate::Kind::PoolExhausted`] where too many reads wait, [`crate::Kind::Panicked`] for a panic.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connection) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.readers.ask(job).await
+    }
+
+    /// What the writer has done so far.
+    pub fn totals(&self) -> Totals {
+        let (groups, jobs) = self.writer.totals();
+        Totals { groups, jobs }
+    }
+
+    /// Takes no more work, and returns when what waits is done and the file is closed.
+    pub async fn close(self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+
+    async fn hand_in<T: Send + 'static>(&self, work: Work<T>) -> Result<T, StoreError> {
+        let (job, answer) = Task::boxed(work);
+        self.writer.hand_in(job)?;
+        answer.await.unwrap_or_else(|_| Err(job::lost()))
+    }
+
+    async fn again<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&Place<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.hand_in(Work::Again(Box::new(work))).await
+    }
+}
+
+impl Ledger for SqliteLedger {
+    async fn insert_or_load(&self, scope: &Scope, offer: &Record) -> Result<Arrived, StoreError> {
+        crate::row::check_offer(offer)?;
+        // Most arrivals at an existing key are replays, which need not wait for the writer.
+        let seen = self.load(scope).await?;
+        if seen.record != Record::ABSENT {
+            return Ok(Arrived::Found(seen));
+        }
+        let (scope, offer) = (scope.clone(), offer.clone());
+        self.again(move |place| {
+            let arrived = rows::arrive(place.connection, &scope, &offer)?;
+            if let Arrived::Inserted(seen) = &arrived
+                && seen.record.is_open()
+            {
+                rows::note(place.connection, &scope, &seen.record)?;
+            }
+            Ok(arrived)
+        })
+        .await
+    }
+
+    async fn load(&self, scope: &Scope) -> Result<Seen, StoreError> {
+        let scope = scope.clone();
+        self.readers.ask(move |connection| rows::load(connection, &scope)).await?
+    }
+
+    async fn swap(&self, scope: &Scope, seen: &Record, next: &Record) -> Result<Swap, StoreError> {
+        let (scope, seen, next) = (scope.clone(), seen.clone(), next.clone());
+        self.again(move |place| {
+            let swap = rows::swap(place.connection, &scope, &seen, &next)?;
+            if swap == Swap::Written {
+                rows::note(place.connection, &scope, &next)?;
+            }
+            Ok(swap)
+        })
+        .await
+    }
+
+    async fn sweep(&self, batch: u32) -> Result<SweepPass, StoreError> {
+        self.again(move |place| rows::sweep(place.connection, batch)).await
+    }
+
+    async fn list_open(
+        &self,
+        after: Option<&Scope>,
+        limit: u32,
+    ) -> Result<Vec<OpenRecord>, StoreError> {
+        let after = after.cloned();
+        self.readers.ask(move |c| rows::list_open(c, after.as_ref(), limit)).await?
+    }
+}

@@ -13,7 +13,7 @@
 //! a surrogate pair, bytes after the value), when any object has one member name twice, since readers
 //! disagree on which one counts, or when it is nested deeper than [`DEPTH_MAX`].
 //!
-//! The work is O(n log n), and the memory about six times the body at worst: the body is read once,
+//! The work is O(n log n), and the memory at worst about eight times the body: the body is read once,
 //! front to back, into a flat copy without white space; only objects whose members were not in order
 //! leave a note on where their members lie. Writing then walks the copy and jumps at the notes.
 
@@ -235,7 +235,7 @@ impl<'a> Reader<'a> {
         if ordered {
             self.pending.truncate(first);
         } else {
-            let mut members = self.pending.split_off(first);
+            let members = self.pending.get_mut(first..)?;
             members.sort_unstable_by(|one, other| by_name(&self.flat, one, other));
             let is_twice = |pair: &[Member]| match pair {
                 [one, other] => by_name(&self.flat, one, other) == Ordering::Equal,
@@ -250,7 +250,7 @@ impl<'a> Reader<'a> {
                 first: position(self.members.len()),
                 count: position(members.len()),
             });
-            self.members.append(&mut members);
+            self.members.extend(self.pending.drain(first..));
         }
         self.copy(1)?;
         Some(self.after_value())

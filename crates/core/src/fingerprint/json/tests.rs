@@ -183,3 +183,26 @@ fn what_is_not_strict_json_has_no_canonical_form() {
         assert_eq!(canonical(body), None, "{body:?}");
     }
 }
+
+#[test]
+fn t97_the_memory_is_a_small_multiple_of_the_body() {
+    let many = |count: usize, one: &str| format!("[{}]", vec![one; count].join(","));
+    let names = |count: usize| {
+        let members: Vec<String> = (0..count).rev().map(|n| format!("\"{n:04x}\":0")).collect();
+        format!("{{{}}}", members.join(","))
+    };
+    let bodies = [
+        many(20_000, "{\"b\":1,\"a\":1}"),
+        many(20_000, "{}"),
+        many(20_000, "[]"),
+        names(60_000),
+        many(8, &names(4_000)),
+    ];
+    for body in bodies {
+        let canonical = Canonical::read(body.as_bytes()).unwrap();
+        let bytes = canonical.flat.capacity()
+            + canonical.shuffled.capacity() * size_of::<Shuffled>()
+            + canonical.members.capacity() * size_of::<Member>();
+        assert!(bytes <= 8 * body.len(), "{bytes} bytes for {} of {:.20}", body.len(), body);
+    }
+}

@@ -1,0 +1,8 @@
+//! The tests of the pure core that look at it from outside.
+
+// Helpers beside the tests may panic as the tests do.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
+
+mod fingerprints;
+mod keys;
+mod receipts;

@@ -1,0 +1,9 @@
+insert into samekey_open_claims (
+  org_id,
+  key
+)
+values (
+  ?1,
+  ?2
+)
+on conflict (org_id, key) do nothing

@@ -1,0 +1,4 @@
+select count(*)
+from sqlite_schema
+where type = 'table'
+  and name = 'samekey_migrations'

@@ -1,0 +1,3 @@
+select number
+from samekey_migrations
+order by number

@@ -1,0 +1,167 @@
+//! A caller's job inside the transaction that claims and settles its key.
+
+use super::job::{AtomicEnd, Place};
+use super::rows;
+use crate::error::{Kind, StoreError};
+use crate::memory::host_now;
+use crate::{Arrived, Swap};
+use rusqlite::Connection;
+use samekey_core::key::Scope;
+use samekey_core::record::{Record, State};
+use samekey_core::time::Time;
+use std::cell::{Cell, RefCell};
+
+/// The transaction of one atomic command, open on the writer's thread.
+///
+/// The key's row, the caller's own statements and the stored answer stand or fall together. While
+/// it is open every other writer of the file waits, so a job works on the database and on nothing
+/// else: no call to the outside, no sleep, no lock.
+#[derive(Debug)]
+pub struct AtomicTx<'c> {
+    connection: &'c Connection,
+    place: &'c Place<'c>,
+    scope: &'c Scope,
+    arrived: Arrived,
+    /// What [`AtomicTx::undo`] goes back to.
+    claim: RefCell<Record>,
+    current: RefCell<Record>,
+    claimed: Cell<bool>,
+}
+
+impl std::fmt::Debug for Place<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Place(..)")
+    }
+}
+
+impl<'c> AtomicTx<'c> {
+    /// What the key was when the job began: newly claimed, or found as it stands.
+    pub fn arrived(&self) -> &Arrived {
+        &self.arrived
+    }
+
+    /// The connection, for the caller's own statements.
+    ///
+    /// It may set and release savepoints. It may not end the transaction, and may read the ledger's
+    /// tables (`samekey_…`) but not write them: either gets [`Kind::Misused`], and nothing of the job
+    /// is kept.
+    pub fn connection(&self) -> &'c Connection {
+        self.connection
+    }
+
+    /// The store's clock.
+    pub fn now(&self) -> Time {
+        host_now()
+    }
+
+    /// Takes a key that was found free: replaces what was found by `next`, the machine's claim. Call
+    /// it before statements of your own; [`AtomicTx::undo`] goes back to here.
+    ///
+    /// # Errors
+    /// [`Kind::Misused`] for a `next` whose revision does not grow; else failures of the world.
+    pub fn reclaim(&self, next: &Record) -> Result<Swap, StoreError> {
+        let swap = self.write(next)?;
+        if swap == Swap::Written {
+            self.place.guard.ours(|| {
+                self.connection.execute_batch("release samekey_work; savepoint samekey_work")
+            })?;
+            self.claimed.set(true);
+            *self.claim.borrow_mut() = next.clone();
+        }
+        Ok(swap)
+    }
+
+    /// Undoes every statement of the job since it began, or since [`AtomicTx::reclaim`]; the claim
+    /// stays. It is for an answer that has to be stored without any effect.
+    ///
+    /// # Errors
+    /// Failures of the world; the job has to end with [`AtomicEnd::RollBack`] then.
+    pub fn undo(&self) -> Result<(), StoreError> {
+        self.place.guard.ours(|| self.connection.execute_batch("rollback to samekey_work"))?;
+        let claim = self.claim.borrow().clone();
+        *self.current.borrow_mut() = claim;
+        Ok(())
+    }
+
+    /// Replaces the claim by `next`, the machine's record with the answer, if the row still has the
+    /// claim's owner, fence and revision.
+    ///
+    /// # Errors
+    /// As [`AtomicTx::reclaim`].
+    pub fn settle(&self, next: &Record) -> Result<Swap, StoreError> {
+        self.write(next)
+    }
+
+    fn write(&self, next: &Record) -> Result<Swap, StoreError> {
+        let seen = self.current.borrow().clone();
+        let swap =
+            self.place.guard.ours(|| rows::swap(self.connection, self.scope, &seen, next))?;
+        if swap == Swap::Written {
+            *self.current.borrow_mut() = next.clone();
+        }
+        Ok(swap)
+    }
+
+    /// What has to hold before the job's part may be committed.
+    fn finish(&self) -> Result<(), StoreError> {
+        let current = self.current.borrow();
+        if self.claimed.get() && matches!(current.state, State::Running(_)) {
+            return Err(StoreError::new(
+                Kind::Misused,
+                "a job asked for its commit with the key still running, and nothing of it was kept; settle the key, or roll back",
+            ));
+        }
+        let found = match &self.arrived {
+            Arrived::Inserted(_) => None,
+            Arrived::Found(seen) => Some(&seen.record),
+        };
+        // A claim that is settled where it was made never was open for anybody else.
+        if current.is_open() || found.is_some_and(Record::is_open) {
+            rows::note(self.connection, self.scope, &current)?;
+        }
+        Ok(())
+    }
+}
+
+/// Claims, runs the job, and says what has to become of it.
+pub(super) fn run<T>(
+    place: &Place<'_>,
+    scope: &Scope,
+    offer: &Record,
+    job: impl FnOnce(&AtomicTx<'_>) -> AtomicEnd<T>,
+) -> AtomicEnd<Result<T, StoreError>> {
+    let arrived = match begin(place, scope, offer) {
+        Ok(arrived) => arrived,
+        Err(error) => return AtomicEnd::RollBack(Err(error)),
+    };
+    let (record, claimed) = match &arrived {
+        Arrived::Inserted(seen) => (seen.record.clone(), true),
+        Arrived::Found(seen) => (seen.record.clone(), false),
+    };
+    let tx = AtomicTx {
+        connection: place.connection,
+        place,
+        scope,
+        arrived,
+        claim: RefCell::new(record.clone()),
+        current: RefCell::new(record),
+        claimed: Cell::new(claimed),
+    };
+    match place.guard.theirs(|| job(&tx)) {
+        AtomicEnd::RollBack(answer) => AtomicEnd::RollBack(Ok(answer)),
+        // A transaction that is gone by now is the writer's to tell.
+        AtomicEnd::Commit(answer) if place.connection.is_autocommit() => {
+            AtomicEnd::Commit(Ok(answer))
+        }
+        AtomicEnd::Commit(answer) => match tx.finish() {
+            Ok(()) => AtomicEnd::Commit(Ok(answer)),
+            Err(error) => AtomicEnd::RollBack(Err(error)),
+        },
+    }
+}
+
+fn begin(place: &Place<'_>, scope: &Scope, offer: &Record) -> Result<Arrived, StoreError> {
+    let arrived = rows::arrive(place.connection, scope, offer)?;
+    place.connection.execute_batch("savepoint samekey_work")?;
+    Ok(arrived)
+}

@@ -1,0 +1,104 @@
+//! What keeps a caller's job from ending the transaction that it shares with others.
+//!
+//! A job gets the writer's own connection. If it could commit, it would commit the half of itself
+//! that is done, and with it jobs of other callers whose savepoints are open. So while a job runs,
+//! SQLite asks this guard about every statement, and about every commit.
+
+use rusqlite::Connection;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What all names of ours begin with, tables and savepoints.
+const OURS: &str = "samekey_";
+
+/// Whose turn it is on the connection, and whether a turn was misused.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    theirs: AtomicBool,
+    misused: AtomicBool,
+}
+
+/// Gives the turn back, also when a job panics.
+struct Turn<'g> {
+    guard: &'g Guard,
+    before: bool,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.guard.theirs.store(self.before, Ordering::SeqCst);
+    }
+}
+
+impl Guard {
+    /// A guard that watches this connection from now on.
+    pub(super) fn watching(connection: &mut Connection) -> Result<Arc<Guard>, rusqlite::Error> {
+        let guard = Arc::new(Guard::default());
+        let at_statement = Arc::clone(&guard);
+        connection.authorizer(Some(move |context: AuthContext<'_>| {
+            at_statement.allows(&context.action)
+        }))?;
+        let at_commit = Arc::clone(&guard);
+        // `true` turns the commit into a rollback.
+        connection.commit_hook(Some(move || at_commit.refuses_commit()))?;
+        Ok(guard)
+    }
+
+    /// Runs the caller's code.
+    pub(super) fn theirs<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _turn = self.turn(true);
+        run()
+    }
+
+    /// Runs code of ours, within the caller's or not.
+    pub(super) fn ours<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _turn = self.turn(false);
+        run()
+    }
+
+    fn turn(&self, theirs: bool) -> Turn<'_> {
+        Turn { guard: self, before: self.theirs.swap(theirs, Ordering::SeqCst) }
+    }
+
+    /// Whether a turn was misused since this was asked last.
+    pub(super) fn was_misused(&self) -> bool {
+        self.misused.swap(false, Ordering::SeqCst)
+    }
+
+    fn allows(&self, action: &AuthAction<'_>) -> Authorization {
+        if self.theirs.load(Ordering::SeqCst) && is_ours(action) {
+            self.misused.store(true, Ordering::SeqCst);
+            return Authorization::Deny;
+        }
+        Authorization::Allow
+    }
+
+    fn refuses_commit(&self) -> bool {
+        let theirs = self.theirs.load(Ordering::SeqCst);
+        if theirs {
+            self.misused.store(true, Ordering::SeqCst);
+        }
+        theirs
+    }
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "the driver's enum is open")]
+/// What only the ledger may do: end or begin the transaction, touch its savepoints, and write its
+/// tables. Reading them is everybody's, and so are savepoints with other names.
+fn is_ours(action: &AuthAction<'_>) -> bool {
+    match action {
+        AuthAction::Transaction { .. } => true,
+        AuthAction::Savepoint { savepoint_name: name, .. }
+        | AuthAction::Insert { table_name: name }
+        | AuthAction::Update { table_name: name, .. }
+        | AuthAction::Delete { table_name: name }
+        | AuthAction::DropTable { table_name: name }
+        | AuthAction::AlterTable { table_name: name, .. }
+        | AuthAction::CreateTrigger { table_name: name, .. }
+        | AuthAction::CreateIndex { table_name: name, .. } => {
+            name.get(..OURS.len()).is_some_and(|start| start.eq_ignore_ascii_case(OURS))
+        }
+        _ => false,
+    }
+}
