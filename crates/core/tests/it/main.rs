@@ -6,3 +6,5 @@
 mod fingerprints;
 mod keys;
 mod receipts;
+mod laws;
+mod table;
