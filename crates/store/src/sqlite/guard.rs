@@ -2,7 +2,9 @@
 //!
 //! A job gets the writer's own connection. If it could commit, it would commit the half of itself
 //! that is done, and with it jobs of other callers whose savepoints are open. So while a job runs,
-//! SQLite asks this guard about every statement, and about every commit.
+//! SQLite asks this guard about every statement; and it asks about every commit, because a
+//! transaction may also end under a job (a full disk, `or rollback`), and then each statement that
+//! follows, of the job or of ours, would commit by itself. Only the writer's own commit passes.
 
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -16,18 +18,19 @@ const OURS: &str = "samekey_";
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     theirs: AtomicBool,
+    committing: AtomicBool,
     misused: AtomicBool,
 }
 
 /// Gives the turn back, also when a job panics.
 struct Turn<'g> {
-    guard: &'g Guard,
+    flag: &'g AtomicBool,
     before: bool,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.guard.theirs.store(self.before, Ordering::SeqCst);
+        self.flag.store(self.before, Ordering::SeqCst);
     }
 }
 
@@ -47,18 +50,20 @@ impl Guard {
 
     /// Runs the caller's code.
     pub(super) fn theirs<T>(&self, run: impl FnOnce() -> T) -> T {
-        let _turn = self.turn(true);
+        let _turn = turn(&self.theirs, true);
         run()
     }
 
     /// Runs code of ours, within the caller's or not.
     pub(super) fn ours<T>(&self, run: impl FnOnce() -> T) -> T {
-        let _turn = self.turn(false);
+        let _turn = turn(&self.theirs, false);
         run()
     }
 
-    fn turn(&self, theirs: bool) -> Turn<'_> {
-        Turn { guard: self, before: self.theirs.swap(theirs, Ordering::SeqCst) }
+    /// Runs the one statement that may commit.
+    pub(super) fn committing<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _turn = turn(&self.committing, true);
+        run()
     }
 
     /// Whether a turn was misused since this was asked last.
@@ -75,12 +80,16 @@ impl Guard {
     }
 
     fn refuses_commit(&self) -> bool {
-        let theirs = self.theirs.load(Ordering::SeqCst);
-        if theirs {
+        let refused = !self.committing.load(Ordering::SeqCst);
+        if refused {
             self.misused.store(true, Ordering::SeqCst);
         }
-        theirs
+        refused
     }
+}
+
+fn turn(flag: &AtomicBool, to: bool) -> Turn<'_> {
+    Turn { flag, before: flag.swap(to, Ordering::SeqCst) }
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "the driver's enum is open")]
