@@ -14,6 +14,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What all names of ours begin with, tables and savepoints.
 const OURS: &str = "samekey_";
 
+/// Settings of a connection on which the promise stands. A job may read them, not make them.
+const SETTINGS: [&str; 9] = [
+    "busy_timeout",
+    "foreign_keys",
+    "ignore_check_constraints",
+    "journal_mode",
+    "locking_mode",
+    "query_only",
+    "recursive_triggers",
+    "synchronous",
+    "writable_schema",
+];
+
 /// Whose turn it is on the connection, and whether a turn was misused.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
@@ -93,11 +106,14 @@ fn turn(flag: &AtomicBool, to: bool) -> Turn<'_> {
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "the driver's enum is open")]
-/// What only the ledger may do: end or begin the transaction, touch its savepoints, and write its
-/// tables. Reading them is everybody's, and so are savepoints with other names.
+/// What only the ledger may do: end or begin the transaction, touch its savepoints, write its tables
+/// and make its settings. Reading them is everybody's, and so are savepoints with other names.
 fn is_ours(action: &AuthAction<'_>) -> bool {
     match action {
         AuthAction::Transaction { .. } => true,
+        AuthAction::Pragma { pragma_name: name, pragma_value: Some(_) } => {
+            SETTINGS.iter().any(|setting| setting.eq_ignore_ascii_case(name))
+        }
         AuthAction::Savepoint { savepoint_name: name, .. }
         | AuthAction::Insert { table_name: name }
         | AuthAction::Update { table_name: name, .. }

@@ -146,6 +146,7 @@ impl Desk {
         }
         if let Err(error) = self.connection.execute_batch("begin immediate") {
             let error = StoreError::from(error);
+            self.give_up();
             return answer_all(group, |job| job.refuse(error.clone()));
         }
         for index in 0..group.len() {
@@ -207,7 +208,7 @@ impl Desk {
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("rollback")
         {
-            // The next group finds the transaction still open and is told so.
+            // The next group cannot begin then, is told so, and this is tried again.
             tracing::error!(error = %StoreError::from(error), "a transaction could not be rolled back");
         }
     }

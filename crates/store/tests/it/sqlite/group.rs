@@ -121,7 +121,7 @@ async fn a_job_that_fails_is_undone_alone() {
 async fn a_job_cannot_end_the_transaction_or_write_past_the_ledger() {
     let file = File::migrated();
     let ledger = with_effects(&file).await;
-    let claims = claims(&ledger, 13).await;
+    let claims = claims(&ledger, 17).await;
     for (number, sql) in [
         "commit",
         "end",
@@ -135,6 +135,10 @@ async fn a_job_cannot_end_the_transaction_or_write_past_the_ledger() {
         "delete from samekey_open_claims",
         "insert into samekey_open_claims (org_id, key) values ('o', 'k')",
         "drop table samekey_keys",
+        "pragma synchronous = off",
+        "pragma foreign_keys = off",
+        "PRAGMA query_only = 1",
+        "pragma ignore_check_constraints = on",
         "create trigger t after insert on samekey_keys begin delete from effects; end",
     ]
     .into_iter()
@@ -411,4 +415,23 @@ async fn closing_waits_for_what_waits() {
     ledger.close().await;
     let log = file.directory().join("orders.db-wal");
     assert!(!log.exists(), "the last connection has folded the log into the file");
+}
+
+/// A transaction that begins with a read must have the lock all the same: upgraded later, it would
+/// be refused at once, whatever the time that a lock is waited for.
+#[tokio::test]
+async fn b11_a_job_has_the_lock_before_its_first_statement() {
+    let file = File::migrated();
+    let ledger = with_effects(&file).await;
+    let beside = file.raw();
+    let ended = ledger.write(move |connection| {
+        let sql = "select count(*) from effects";
+        let read = connection.query_row(sql, [], |row| row.get::<_, i64>(0));
+        let other = beside
+            .busy_timeout(Duration::ZERO)
+            .map_err(StoreError::from)
+            .and_then(|()| effect(&beside, "of another process"));
+        AtomicEnd::Commit((read, other.map_err(|error| error.kind()), effect(connection, "mine")))
+    });
+    assert_eq!(ended.await, Ok((Ok(0), Err(Kind::LockTimeout), Ok(1))));
 }
