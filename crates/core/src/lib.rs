@@ -12,6 +12,7 @@
 pub mod fingerprint;
 pub mod key;
 pub mod lease;
+pub mod outcome;
 pub mod policy;
 pub mod receipt;
 pub mod record;

@@ -229,7 +229,9 @@ impl Choices {
         {
             return Err(fault(
                 "replay_status",
-                format!("{status} is not a 2xx; it replaces a stored 2xx only, so choose 200..=299"),
+                format!(
+                    "{status} is not a 2xx; it replaces a stored 2xx only, so choose 200..=299"
+                ),
             ));
         }
         if self.body_bytes_max == 0 || self.body_bytes_max > BODY_BYTES_MAX_MAX {
@@ -279,9 +281,9 @@ impl Choices {
     fn check_semantic_headers(&self) -> Result<(), PolicyFault> {
         for name in &self.semantic_headers {
             let plain = !name.is_empty()
-                && name
-                    .bytes()
-                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
+                && name.bytes().all(|b| {
+                    b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_'
+                });
             if !plain {
                 return Err(fault(
                     "semantic_headers",
@@ -291,7 +293,9 @@ impl Choices {
             if name == "authorization" || name == "cookie" || name == "idempotency-key" {
                 return Err(fault(
                     "semantic_headers",
-                    format!("{name} changes between retries of one command; bind_principal is the way to tell callers apart"),
+                    format!(
+                        "{name} changes between retries of one command; bind_principal is the way to tell callers apart"
+                    ),
                 ));
             }
         }

@@ -24,9 +24,10 @@ pub struct Identity {
 /// The record of a key. A key without a row is [`Record::ABSENT`]: free, with the fence 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// Grows with every change of owner.
+    /// Grows with every change of owner, from one to nobody as well.
     pub fence: Fence,
-    /// Who holds the fence, or held it last.
+    /// Who holds the fence, or held it last; [`Owner::NONE`] when it was given up or taken by a
+    /// person.
     pub holder: Owner,
     /// Grows with every write; what a compare-and-set compares.
     pub revision: u64,
@@ -141,7 +142,7 @@ pub enum Reason {
     HandlerPanicked,
     /// The handler was dropped before it ended.
     HandlerDropped,
-    /// The counterparty answers no questions.
+    /// The counterparty answers no questions, or may have forgotten the key.
     NobodyToAsk,
     /// The counterparty did not know of it, and no `not_found_after` is declared.
     NotFound,

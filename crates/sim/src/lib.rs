@@ -1,1 +1,24 @@
-//! (to be written)
+//! What breaks samekey on purpose, and the ground that its tests stand on. Never published.
+//!
+//! - [`cluster`]: a throw-away PostgreSQL server that a test may kill.
+//! - [`database`]: one fresh database for each test, in the cluster that `scripts/test` starts.
+//! - [`process`]: built programs run as real processes: started, frozen, killed, always ended.
+//! - `tests/tidy`: the rules of the house that a machine can check.
+//!
+//! What it does not do: it decides nothing about keys or answers, and no other crate may depend on
+//! it (as a dev-dependency without a version it may, since publishing drops those).
+//!
+//! Read next: `cluster.rs`, then `CONTRIBUTING.md` for how the whole gate is run.
+
+pub mod cluster;
+pub mod database;
+pub mod error;
+mod keeper;
+pub mod process;
+mod signals;
+mod target;
+
+pub use cluster::{Cluster, Options};
+pub use database::{FreshDatabase, fresh_database, fresh_database_blocking};
+pub use error::{Error, ErrorKind, Result};
+pub use process::{Finished, Process, Program};

@@ -10,6 +10,9 @@
 //!
 //! Read next: [`row`] (how a record lies in columns), then one adapter, then `sql/`.
 
+pub mod address;
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+pub mod atomic;
 pub mod error;
 pub mod memory;
 pub mod migrate;

@@ -1,1 +1,203 @@
-//! stub
+//! The ledger on PostgreSQL 15 or later.
+//!
+//! Single keys are inserted, loaded and swapped in groups ([`Ledger`]); an atomic command gets the
+//! caller's own transaction with its key claimed in it ([`AtomicLedger`](crate::atomic)). The role
+//! that a service needs is in `sql/postgres/roles.sql`.
+//!
+//! What it does not do: it never reads a key from a replica, takes no advisory lock but to migrate,
+//! and needs no trigger, sequence or extension, so that the tables can be distributed by
+//! organisation.
+//!
+//! Read next: `connection.rs` (how a connection never returns in a transaction), `atomic.rs`,
+//! `group.rs`, then `sql/postgres`.
+
+mod answers;
+mod atomic;
+mod batches;
+mod cells;
+mod connect;
+mod connection;
+mod failure;
+mod group;
+mod schema;
+mod sql;
+mod sweep;
+mod value;
+
+pub use answers::INLINE_BODY_BYTES_MAX;
+pub use atomic::{Open, Tx};
+pub use connect::{CONNECTIONS_DEFAULT, connect, connect_with};
+pub use connection::Statements;
+pub use deadpool_postgres::Pool;
+pub use group::{GROUP_MAX, WAITING_MAX};
+pub use schema::{MIGRATIONS, migrate};
+
+use crate::error::StoreError;
+use crate::row::{check_offer, check_swap};
+use crate::{Arrived, LIST_PAGE_MAX, Ledger, OpenRecord, Seen, Swap, SweepPass};
+use batches::{Change, Offer, Offers, Swaps};
+use connection::Connection;
+use group::Grouper;
+use samekey_core::key::{Key, Org, Scope};
+use samekey_core::record::Record;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Whether the server must keep what it confirms.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// A server with `fsync`, `full_page_writes` or `synchronous_commit` off is refused.
+    #[default]
+    Required,
+    /// Any server is taken. After a crash keys may be forgotten and commands run twice: for tests.
+    Waived,
+}
+
+/// How a ledger uses its database. Start from [`Options::default`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// How statements are sent.
+    pub statements: Statements,
+    /// Whether the server must keep what it confirms.
+    pub durability: Durability,
+    /// How long a caller waits for a free connection.
+    pub acquire_max: Duration,
+    /// How long a transaction that takes a free row waits for another one that holds it.
+    pub reclaim_wait: Duration,
+    /// For how many days ahead there are partitions of large answers: the longest retention in
+    /// use, in days, and a few more.
+    pub answer_days_ahead: u16,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            statements: Statements::default(),
+            durability: Durability::default(),
+            // As long as a pool of ours waits; it also bounds pools that have no bound.
+            acquire_max: Duration::from_secs(2),
+            reclaim_wait: Duration::from_millis(200),
+            // The default retention, thirty days, and what a run and a late sweep may add.
+            answer_days_ahead: 33,
+        }
+    }
+}
+
+/// The ledger on PostgreSQL. Clones are cheap and share one pool.
+#[derive(Clone)]
+pub struct PostgresLedger {
+    core: Arc<Core>,
+    offers: Arc<Grouper<Offers>>,
+    swaps: Arc<Grouper<Swaps>>,
+}
+
+/// What all parts of a ledger share.
+struct Core {
+    pool: Pool,
+    options: Options,
+    days: answers::Days,
+}
+
+impl Core {
+    async fn connection(&self) -> Result<Connection, StoreError> {
+        Connection::of(&self.pool, &self.options).await
+    }
+}
+
+impl fmt::Debug for PostgresLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The pool's own text shows the address.
+        f.write_str("PostgresLedger")
+    }
+}
+
+impl PostgresLedger {
+    /// Opens the ledger in the database behind a pool, after it has looked whether the promise can
+    /// be kept there.
+    ///
+    /// # Errors
+    /// [`Kind::Schema`](crate::Kind) for another schema version, `Unsafe` for a server that is too
+    /// old, forgets what it confirms, or has another default isolation level than READ COMMITTED,
+    /// `ReadOnly` for a standby, and what a connection may fail with.
+    pub async fn open(pool: Pool, options: Options) -> Result<PostgresLedger, StoreError> {
+        let core = Arc::new(Core { pool, options, days: answers::Days::default() });
+        let connection = core.connection().await?;
+        schema::check(&connection, &core.options).await?;
+        let days = sweep::days(&connection).await?;
+        core.days.set(days.into_keys().collect(), None);
+        connection.release();
+        Ok(PostgresLedger {
+            offers: Arc::new(Grouper::new(Offers(core.clone()))),
+            swaps: Arc::new(Grouper::new(Swaps(core.clone()))),
+            core,
+        })
+    }
+
+    /// The pool that was handed in.
+    pub fn pool(&self) -> &Pool {
+        &self.core.pool
+    }
+}
+
+impl Ledger for PostgresLedger {
+    async fn insert_or_load(&self, scope: &Scope, offer: &Record) -> Result<Arrived, StoreError> {
+        check_offer(offer)?;
+        self.offers.submit(Offer { scope: scope.clone(), record: offer.clone() }).await
+    }
+
+    async fn load(&self, scope: &Scope) -> Result<Seen, StoreError> {
+        let connection = self.core.connection().await?;
+        let seen = batches::load(&connection, scope).await?;
+        connection.release();
+        Ok(seen)
+    }
+
+    async fn swap(&self, scope: &Scope, seen: &Record, next: &Record) -> Result<Swap, StoreError> {
+        check_swap(seen, next)?;
+        let change = Change { scope: scope.clone(), seen: seen.clone(), next: next.clone() };
+        self.swaps.submit(change).await
+    }
+
+    async fn sweep(&self, batch: u32) -> Result<SweepPass, StoreError> {
+        sweep::sweep(&self.core, batch).await
+    }
+
+    async fn list_open(
+        &self,
+        after: Option<&Scope>,
+        limit: u32,
+    ) -> Result<Vec<OpenRecord>, StoreError> {
+        let connection = self.core.connection().await?;
+        // No organisation is empty, so this is before all of them.
+        let (org, key) = after.map_or(("", ""), |scope| (scope.org.as_str(), scope.key.as_str()));
+        let limit = i64::from(limit.min(LIST_PAGE_MAX));
+        let rows = connection.read(&sql::LIST_OPEN, &[&org, &key, &limit]).await?;
+        let mut open = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let read = || -> Result<(String, String), tokio_postgres::Error> {
+                Ok((row.try_get(0)?, row.try_get(1)?))
+            };
+            let (org, key) = read().map_err(|_| failure::column())?;
+            let scope = Scope {
+                org: Org::new(&org).map_err(|_| damaged("org_id"))?,
+                key: Key::new(&key).map_err(|_| damaged("key"))?,
+            };
+            let found = cells::found(row, 2)?;
+            if let Some(seen) = answers::complete(&connection, &scope, found).await? {
+                open.push(OpenRecord { scope, seen });
+            }
+        }
+        connection.release();
+        Ok(open)
+    }
+}
+
+fn damaged(column: &'static str) -> StoreError {
+    StoreError::new(
+        crate::Kind::Damaged,
+        format!(
+            "a row of the ledger cannot be read: column {column} holds nothing that this version knows; it was changed by hand"
+        ),
+    )
+}

@@ -17,14 +17,18 @@ pub(super) fn ask(record: Record, owner: Owner, now: Time, policy: &Policy) -> (
     let mut record = lapse(record, now, policy);
     match &mut record.state {
         State::Unknown(unknown) => {
-            if now < unknown.ask_after {
-                return (record, Verdict::NotDue);
-            }
+            // An answer on record waits for no turn: nothing that an asker may still hear betters it.
             if let Some(receipt) = unknown.evidence.take() {
                 let request = unknown.request;
                 record.fence = record.fence.next();
                 record.holder = owner;
                 return (finish(record, request, receipt, now, policy), Verdict::Settled);
+            }
+            if now < unknown.ask_after {
+                return (record, Verdict::NotDue);
+            }
+            if !may_be_asked(unknown, now, policy) {
+                return (hand_over(record, Reason::NobodyToAsk, now), Verdict::HandedOver);
             }
             if unknown.asked >= policy.questions_max {
                 return (hand_over(record, Reason::QuestionsUsedUp, now), Verdict::HandedOver);
@@ -52,7 +56,8 @@ pub(super) fn hear(
     now: Time,
     policy: &Policy,
 ) -> (Record, Verdict) {
-    let held = record.hold() == hold;
+    let current = record.hold();
+    let held = current == hold;
     match &mut record.state {
         State::Unknown(unknown) if held && record.fence != unknown.life => {
             if let Some(receipt) = unknown.evidence.take() {
@@ -62,16 +67,15 @@ pub(super) fn hear(
             conclude(record, finding, now, policy)
         }
         State::Unknown(Unknown { life, .. }) | State::Review(Review { life, .. })
-            if of_this_life(hold.fence, *life, record.fence) =>
+            if of_this_life(hold, *life, current) =>
         {
             match finding {
                 Finding::Executed(receipt) | Finding::Refused(receipt) => {
                     settle(record, hold, receipt, now, policy)
                 }
-                Finding::NotFound
-                | Finding::Pending
-                | Finding::CannotTell
-                | Finding::Different => (record, Verdict::Stale),
+                Finding::NotFound | Finding::Pending | Finding::CannotTell | Finding::Different => {
+                    (record, Verdict::Stale)
+                }
             }
         }
         State::Done(done) if held => match finding {
@@ -95,21 +99,14 @@ pub(super) fn hear(
 }
 
 /// What a finding means to the one that holds the fence.
-fn conclude(
-    mut record: Record,
-    finding: Finding,
-    now: Time,
-    policy: &Policy,
-) -> (Record, Verdict) {
+fn conclude(mut record: Record, finding: Finding, now: Time, policy: &Policy) -> (Record, Verdict) {
     let State::Unknown(unknown) = &mut record.state else { return (record, Verdict::Stale) };
     let request = unknown.request;
     match finding {
         Finding::Executed(receipt) | Finding::Refused(receipt) => {
             (finish(record, request, receipt, now, policy), Verdict::Settled)
         }
-        Finding::Different => {
-            (hand_over(record, Reason::FoundDifferent, now), Verdict::HandedOver)
-        }
+        Finding::Different => (hand_over(record, Reason::FoundDifferent, now), Verdict::HandedOver),
         Finding::Pending | Finding::CannotTell => {
             unknown.not_found = 0;
             let after = now.plus(pause(unknown.asked));
@@ -119,7 +116,9 @@ fn conclude(
             None => (hand_over(record, Reason::NotFound, now), Verdict::HandedOver),
             Some(bound) => {
                 let proved_from = unknown.last_send.plus(bound);
-                if now < proved_from {
+                // It counts when it was asked, not when it is told: the asker may have slept with
+                // an early answer in its hands. A turn ends one lease after its question.
+                if unknown.ask_after < proved_from.plus(policy.lease) {
                     let after = proved_from.max(now.plus(pause(unknown.asked)));
                     return ask_again(record, after, now, policy);
                 }
@@ -134,14 +133,35 @@ fn conclude(
     }
 }
 
+/// The turn is over without a final answer. The asker gives up the fence, so that telling the same
+/// answer again, after a lost acknowledgement, does not count as a second one.
 fn ask_again(mut record: Record, after: Time, now: Time, policy: &Policy) -> (Record, Verdict) {
     let State::Unknown(unknown) = &mut record.state else { return (record, Verdict::Stale) };
     if unknown.asked >= policy.questions_max {
         return (hand_over(record, Reason::QuestionsUsedUp, now), Verdict::HandedOver);
     }
     unknown.ask_after = after;
+    record.fence = record.fence.next();
+    record.holder = Owner::NONE;
     record.revision = record.revision.saturating_add(1);
     (record, Verdict::AskAgain(after))
+}
+
+/// Whether a turn that begins now may put its question.
+///
+/// To a counterparty that deduplicates, the question is the command itself, sent again. Once it has
+/// forgotten the key it would execute it again, so the whole turn has to lie within its memory. That
+/// begins with the first send, which was no earlier than the claim, and the claim no later than
+/// `run_max` before the last send.
+fn may_be_asked(unknown: &Unknown, now: Time, policy: &Policy) -> bool {
+    match policy.counterparty {
+        Counterparty::Opaque => false,
+        Counterparty::Answers { .. } => true,
+        Counterparty::Dedups { key_life } => {
+            let forgets = unknown.last_send.plus(key_life.saturating_sub(policy.run_max));
+            now.plus(policy.lease) <= forgets
+        }
+    }
 }
 
 /// The time after which *not found* proves that nothing ran, where somebody declared one.

@@ -7,12 +7,7 @@ use crate::policy::{OnMismatch, Policy};
 use crate::record::{Identity, Record, Running, State};
 use crate::time::Time;
 
-pub(super) fn claim(
-    record: Record,
-    claim: Claim,
-    now: Time,
-    policy: &Policy,
-) -> (Record, Verdict) {
+pub(super) fn claim(record: Record, claim: Claim, now: Time, policy: &Policy) -> (Record, Verdict) {
     let record = lapse(record, now, policy);
     if let Some(stored) = record.request()
         && !same_command(stored, &claim.request, policy)
@@ -95,9 +90,12 @@ pub(super) fn renew(
             if now >= running.lease_ends || now >= running.run_ends {
                 return (record, Verdict::RunOver);
             }
-            running.lease_ends = now.plus(policy.lease).min(running.run_ends);
-            let ends = running.lease_ends;
-            record.revision = record.revision.saturating_add(1);
+            // A renewal never shortens what was given, also when the clock went back since.
+            let ends = running.lease_ends.max(now.plus(policy.lease).min(running.run_ends));
+            if ends != running.lease_ends {
+                running.lease_ends = ends;
+                record.revision = record.revision.saturating_add(1);
+            }
             (record, Verdict::Renewed(ends))
         }
         State::Free

@@ -14,8 +14,8 @@ pub(super) fn settle(
     now: Time,
     policy: &Policy,
 ) -> (Record, Verdict) {
-    let held = record.hold() == hold;
-    let fence = record.fence;
+    let current = record.hold();
+    let held = current == hold;
     match &mut record.state {
         // Also after the lease has ended: while nobody took the fence, the owner's answer is the
         // best that anybody knows.
@@ -27,14 +27,14 @@ pub(super) fn settle(
             let request = unknown.request;
             (finish(record, request, receipt, now, policy), Verdict::Settled)
         }
-        State::Unknown(unknown) if of_this_life(hold.fence, unknown.life, fence) => {
+        State::Unknown(unknown) if of_this_life(hold, unknown.life, current) => {
             if unknown.evidence.is_none() {
                 unknown.evidence = Some(receipt);
                 record.revision = record.revision.saturating_add(1);
             }
             (record, Verdict::Recorded)
         }
-        State::Review(review) if of_this_life(hold.fence, review.life, fence) => {
+        State::Review(review) if of_this_life(hold, review.life, current) => {
             let request = review.request;
             (finish(record, request, receipt, now, policy), Verdict::Settled)
         }
@@ -49,12 +49,7 @@ pub(super) fn settle(
     }
 }
 
-pub(super) fn release(
-    record: Record,
-    hold: Hold,
-    now: Time,
-    policy: &Policy,
-) -> (Record, Verdict) {
+pub(super) fn release(record: Record, hold: Hold, now: Time, policy: &Policy) -> (Record, Verdict) {
     let held = record.hold() == hold;
     match &record.state {
         State::Running(_) if held => (free(record, now, policy), Verdict::Freed),
@@ -134,28 +129,39 @@ fn interrupted(
         return free(record, now, policy);
     }
     let request = running.request;
+    let run_ends = running.run_ends;
     let life = record.fence;
     record.revision = record.revision.saturating_add(1);
-    record.state = match policy.counterparty {
-        Counterparty::Opaque => State::Review(Review { request, life, since: now, reason }),
-        Counterparty::Answers { .. } | Counterparty::Dedups { .. } => State::Unknown(Unknown {
-            request,
-            life,
-            since: now,
-            reason,
-            last_send,
-            asked: 0,
-            not_found: 0,
-            ask_after: now,
-            evidence: None,
-        }),
+    // The last send bounds two things. How long a request may still be on its way: there the later
+    // guess is the safe one. And since when a counterparty remembers the key: there the earlier one.
+    let last_send = match policy.counterparty {
+        Counterparty::Opaque => {
+            record.state = State::Review(Review { request, life, since: now, reason });
+            return record;
+        }
+        Counterparty::Answers { .. } => last_send,
+        Counterparty::Dedups { .. } => last_send.min(run_ends),
     };
+    record.state = State::Unknown(Unknown {
+        request,
+        life,
+        since: now,
+        reason,
+        last_send,
+        asked: 0,
+        not_found: 0,
+        ask_after: now,
+        evidence: None,
+    });
     record
 }
 
-/// Whether a hold with this fence was given in the life of the key that began with `life`.
-pub(super) fn of_this_life(hold: Fence, life: Fence, current: Fence) -> bool {
-    life <= hold && hold <= current
+/// Whether this hold was given in the life of the key that began with `life`.
+///
+/// The row remembers only the last token. So an earlier fence is taken at its word, and the current
+/// one has to come with the token that it was given with.
+pub(super) fn of_this_life(hold: Hold, life: Fence, current: Hold) -> bool {
+    life <= hold.fence && (hold.fence < current.fence || hold == current)
 }
 
 /// The record as done. Its retention counts from now, never from less.

@@ -5,4 +5,6 @@
 
 mod fingerprints;
 mod keys;
+mod laws;
 mod receipts;
+mod table;

@@ -1,0 +1,9 @@
+//! The ground that the tests of all crates stand on, tested itself.
+
+// clippy.toml allows these in test functions; their helpers need it said here.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod cluster;
+mod database;
+mod process;
+mod test_cluster;

@@ -1,0 +1,2 @@
+alter table samekey.answers
+alter column body set compression lz4

@@ -1,0 +1,7 @@
+select exists (
+  select
+  from samekey.keys
+  where keep_until >= $1
+    and keep_until < $2
+    and answer_day is not null
+) as used

@@ -1,0 +1,5 @@
+select body
+from samekey.answers
+where org_id = $1
+  and key = $2
+  and answer_day = $3

@@ -1,0 +1,1 @@
+select now() as seen_at

@@ -1,0 +1,14 @@
+select
+  open_claims.org_id, open_claims.key, now() as seen_at, false as inserted, keys.fence,
+  keys.holder, keys.revision, keys.keep_until, keys.state, keys.since, keys.request_version,
+  keys.request_sha, keys.frame_sha, keys.principal_sha, keys.lease_ends, keys.run_ends, keys.life,
+  keys.reason, keys.last_send, keys.asked, keys.not_found, keys.ask_after, keys.answer_status,
+  keys.answer_headers, keys.answer_body, keys.answer_day
+from samekey.open_claims as open_claims
+join samekey.keys as keys
+  on keys.org_id = open_claims.org_id
+  and keys.key = open_claims.key
+where (open_claims.org_id, open_claims.key) > ($1, $2)
+  and keys.state in ('running', 'unknown', 'review')
+order by open_claims.org_id, open_claims.key
+limit $3

@@ -1,0 +1,3 @@
+select number
+from samekey.migrations
+order by number

@@ -1,0 +1,307 @@
+//! Crash points: named places where a test ends, stops or fails a real process. Not a public
+//! interface, and absent from release builds.
+//!
+//! A place between two steps that must survive a crash is marked with
+//! [`crash_point!`](crate::crash_point), in this crate or in one that depends on it:
+//!
+//! ```text
+//! crash_point!("settle.before-commit");
+//! crash_point!("settle.before-commit", return Err(Error::unavailable()));
+//! ```
+//!
+//! A test arms one of them in the environment of the process that it starts:
+//!
+//! ```text
+//! SAMEKEY_CRASH_POINT=NAME[:NTH][=ACTION]     NTH counts from 1 (the default)
+//! ```
+//!
+//! | action | what happens when the place is reached for the NTH time |
+//! |---|---|
+//! | `abort` (default) | the process ends at once (SIGABRT): no destructor, no flush, no goodbye, which is what kill -9 leaves behind |
+//! | `panic` | the current thread or task panics |
+//! | `error` | the second argument of the macro is evaluated; a place without one ends the process with code 2 |
+//! | `stop` | the process stops itself with SIGSTOP, until somebody sends SIGCONT |
+//!
+//! Only that one pass acts; earlier and later ones go on. The moment is announced on standard error
+//! as `crash point NAME: ACTION`. An unknown name or a wrong form ends the process with code 2 and
+//! a sentence, since a test that arms nothing would pass without having tested anything.
+//!
+//! Every name is in [`CRASH_POINTS`], or the place does not compile; `tidy` holds that each name
+//! has its place. So a test that goes through the list has been at every boundary there is. The
+//! macro expands to nothing unless its crate is built with `debug_assertions`, so release builds
+//! have neither the places nor a look at the environment.
+
+#[cfg(debug_assertions)]
+use std::sync::OnceLock;
+#[cfg(debug_assertions)]
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The environment variable that arms a crash point.
+pub const VARIABLE: &str = "SAMEKEY_CRASH_POINT";
+
+/// Every crash point there is, in the order in which a command passes them.
+pub const CRASH_POINTS: &[&str] = &[
+    "claim.before",
+    "claim.after-commit",
+    "call.before",
+    "call.after",
+    "settle.before-commit",
+    "settle.after-commit",
+    "reply.before",
+    "recover.before-ask",
+    "recover.after-ask",
+    "recover.before-settle",
+    "recover.after-settle",
+    "send.before",
+    "send.after",
+    "send.settled",
+    "sweep.between-batches",
+];
+
+/// Marks a place where a test may end, stop or fail the process; see the module `crash`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! crash_point {
+    ($name:literal) => {
+        #[cfg(debug_assertions)]
+        {
+            const { assert!($crate::crash::is_listed($name), "add it to CRASH_POINTS") };
+            $crate::crash::reach($name);
+        }
+    };
+    ($name:literal, $error:expr) => {
+        #[cfg(debug_assertions)]
+        {
+            const { assert!($crate::crash::is_listed($name), "add it to CRASH_POINTS") };
+            if $crate::crash::reach_or_fail($name) {
+                $error
+            }
+        }
+    };
+}
+
+/// Whether `name` is in [`CRASH_POINTS`]; evaluated by the compiler at every place.
+pub const fn is_listed(name: &str) -> bool {
+    let mut list = CRASH_POINTS;
+    while let [first, rest @ ..] = list {
+        if equal(first.as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        list = rest;
+    }
+    false
+}
+
+/// `==` for bytes, in the form that the compiler can evaluate.
+const fn equal(mut one: &[u8], mut other: &[u8]) -> bool {
+    while let ([x, one_rest @ ..], [y, other_rest @ ..]) = (one, other) {
+        if *x != *y {
+            return false;
+        }
+        (one, other) = (one_rest, other_rest);
+    }
+    one.is_empty() && other.is_empty()
+}
+
+#[cfg(debug_assertions)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Abort,
+    Panic,
+    Error,
+    Stop,
+}
+
+/// What the environment asks for.
+#[cfg(debug_assertions)]
+#[derive(Debug, PartialEq, Eq)]
+struct Armed {
+    name: String,
+    nth: u64,
+    action: Action,
+}
+
+#[cfg(debug_assertions)]
+impl Armed {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (place, action) = text.split_once('=').unwrap_or((text, "abort"));
+        let (name, nth) = place.split_once(':').unwrap_or((place, "1"));
+        let action = match action {
+            "abort" => Action::Abort,
+            "panic" => Action::Panic,
+            "error" => Action::Error,
+            "stop" => Action::Stop,
+            other => return Err(format!("action {other}; expected abort, panic, error or stop")),
+        };
+        let nth = nth.parse().ok().filter(|nth| *nth > 0);
+        let nth = nth.ok_or_else(|| format!("{place}; expected NAME:NTH with NTH from 1"))?;
+        if !is_listed(name) {
+            return Err(format!("{name}; expected one of {}", CRASH_POINTS.join(", ")));
+        }
+        Ok(Self { name: name.to_owned(), nth, action })
+    }
+}
+
+/// Called at a place that cannot fail.
+#[cfg(debug_assertions)]
+pub fn reach(name: &'static str) {
+    if reach_or_fail(name) {
+        end(&format!("{name}=error; this place has no error to give; use another action"));
+    }
+}
+
+/// Called at a place that can fail; true when it shall.
+#[cfg(debug_assertions)]
+pub fn reach_or_fail(name: &'static str) -> bool {
+    static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
+    static PASSES: AtomicU64 = AtomicU64::new(0);
+    let armed = ARMED.get_or_init(|| {
+        let text = std::env::var(VARIABLE).ok()?;
+        Some(Armed::parse(&text).unwrap_or_else(|wrong| end(&wrong)))
+    });
+    let Some(armed) = armed.as_ref().filter(|armed| armed.name == name) else { return false };
+    if PASSES.fetch_add(1, Ordering::SeqCst) + 1 != armed.nth {
+        return false;
+    }
+    match armed.action {
+        Action::Abort => {
+            eprintln!("crash point {name}: abort");
+            std::process::abort()
+        }
+        Action::Panic => panic!("crash point {name}: panic"),
+        Action::Stop => {
+            eprintln!("crash point {name}: stop");
+            stop();
+            false
+        }
+        Action::Error => {
+            eprintln!("crash point {name}: error");
+            true
+        }
+    }
+}
+
+/// SIGSTOP for ourselves. The standard library cannot send a signal, but every shell can.
+#[cfg(debug_assertions)]
+fn stop() {
+    let script = format!("kill -STOP {}", std::process::id());
+    let sent = std::process::Command::new("/bin/sh").args(["-c", &script]).status();
+    if !sent.is_ok_and(|status| status.success()) {
+        end("an action stop that this system cannot do: /bin/sh and its kill are needed");
+    }
+}
+
+#[cfg(debug_assertions)]
+fn end(wrong: &str) -> ! {
+    eprintln!("{VARIABLE}: found {wrong}");
+    std::process::exit(2)
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    // clippy.toml allows this in test functions; their helpers need it said here.
+    #![allow(clippy::unwrap_used)]
+
+    use super::{Action, Armed, CRASH_POINTS, VARIABLE, is_listed};
+    use std::process::{Command, Output, Stdio};
+    use std::time::{Duration, Instant};
+
+    /// What the child does: it passes two places twice each and can fail at the second. In an
+    /// ordinary run of the tests nothing is armed and it passes.
+    #[test]
+    fn crash_child_passes_its_places() {
+        assert_eq!(pass(), Ok(()));
+        assert_eq!(pass(), Ok(()));
+        eprintln!("child went through");
+    }
+
+    fn pass() -> Result<(), &'static str> {
+        crate::crash_point!("claim.before");
+        crate::crash_point!("claim.after-commit", return Err("injected"));
+        Ok(())
+    }
+
+    /// This test program, running nothing but the child, with a crash point armed.
+    fn child(armed: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "--nocapture", "crash::tests::crash_child_passes_its_places"]);
+        command.env(VARIABLE, armed).stdin(Stdio::null());
+        command
+    }
+
+    fn run(armed: &str) -> (Output, String) {
+        let output = child(armed).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output, stderr)
+    }
+
+    #[test]
+    fn crash_abort_ends_the_process_at_the_named_pass_only() {
+        use std::os::unix::process::ExitStatusExt;
+        for armed in ["claim.before", "claim.before:2", "claim.after-commit:2=abort"] {
+            let (output, stderr) = run(armed);
+            assert_eq!(output.status.signal(), Some(6), "{armed}: {stderr}");
+            assert!(!stderr.contains("child went through"), "{armed}: {stderr}");
+        }
+        let (output, stderr) = run("claim.before:3");
+        assert!(output.status.success() && stderr.contains("child went through"), "{stderr}");
+        let (output, _) = run("settle.before-commit");
+        assert!(output.status.success(), "a place that is never reached did something");
+    }
+
+    #[test]
+    fn crash_panic_and_error_fail_inside_the_process() {
+        let (output, stderr) = run("claim.before=panic");
+        assert!(stderr.contains("crash point claim.before: panic"), "{stderr}");
+        assert_eq!(output.status.code(), Some(101));
+        let (_, stderr) = run("claim.after-commit:2=error");
+        assert!(stderr.contains("Err(\"injected\")"), "{stderr}");
+    }
+
+    #[test]
+    fn crash_stop_waits_for_somebody_to_continue_it() {
+        let mut child = child("claim.before=stop").stderr(Stdio::piped()).spawn().unwrap();
+        let stat = format!("/proc/{}/stat", child.id());
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+            assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let go_on = format!("kill -CONT {}", child.id());
+        assert!(Command::new("/bin/sh").args(["-c", &go_on]).status().unwrap().success());
+        assert!(child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn crash_wrong_orders_end_the_process_with_a_sentence() {
+        let no_error = "this place has no error to give";
+        for (armed, sentence) in [
+            ("claim.sooner", "expected one of claim.before, "),
+            ("claim.before:0", "expected NAME:NTH with NTH from 1"),
+            ("claim.before=fly", "expected abort, panic, error or stop"),
+            ("claim.before=error", no_error),
+        ] {
+            let (output, stderr) = run(armed);
+            assert_eq!(output.status.code(), Some(2), "{armed}: {stderr}");
+            assert!(stderr.contains(sentence), "{armed}: {stderr}");
+        }
+    }
+
+    #[test]
+    fn crash_orders_are_read_in_every_form() {
+        let armed = |nth, action| Ok(Armed { name: "claim.before".to_owned(), nth, action });
+        assert_eq!(Armed::parse("claim.before"), armed(1, Action::Abort));
+        assert_eq!(Armed::parse("claim.before:7"), armed(7, Action::Abort));
+        assert_eq!(Armed::parse("claim.before:7=stop"), armed(7, Action::Stop));
+        assert_eq!(Armed::parse("claim.before=panic"), armed(1, Action::Panic));
+    }
+
+    #[test]
+    fn crash_names_are_unique_and_all_found() {
+        for (index, name) in CRASH_POINTS.iter().enumerate() {
+            assert!(is_listed(name));
+            assert!(!CRASH_POINTS[..index].contains(name), "{name} twice");
+        }
+        assert!(!is_listed("") && !is_listed("claim") && !is_listed("claim.before "));
+    }
+}

@@ -1,0 +1,369 @@
+//! The caller's transaction with the key's row claimed in it.
+//!
+//! A new claim costs one round trip: begin, lock timeout, insert, reset and savepoint are sent in
+//! one go. Settling costs one: the last update and the commit are sent in one go, which is safe
+//! because the update fails where it finds no row, and a commit behind a failure commits nothing.
+//!
+//! The update also demands that the transaction is the one that made the claim. A transaction is
+//! known by its `now()`, which stays the same from its begin to its end.
+
+use super::answers::{self, Placement};
+use super::cells::{self, Cell, Cells, Found};
+use super::connection::{ANSWER_TIME_MAX, Connection, within};
+use super::failure::{self, Phase};
+use super::value::{Moment, Span};
+use super::{Core, PostgresLedger, sql};
+use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
+use crate::error::{Kind, StoreError};
+use crate::row::{Row, check_offer, check_swap};
+use crate::{Ledger, Seen, Swap};
+use deadpool_postgres::ClientWrapper;
+use futures_util::future::{join, join3};
+use samekey_core::key::Scope;
+use samekey_core::record::Record;
+use samekey_core::time::Time;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+const BEGIN: &str = "begin isolation level read committed read write";
+/// What follows the claim is not bound by its lock timeout, and can be undone without it.
+const AFTER_CLAIM: &str = "set local lock_timeout to default; savepoint samekey_handler";
+const UNDO: &str = "rollback to savepoint samekey_handler";
+
+/// How often a begin is repeated when the row that stood in the way is gone by the time it is
+/// looked at. That takes a sweep in the same instant, so once is plenty.
+const BEGINS_MAX: u32 = 3;
+
+/// An open transaction of the caller's, with a key's row in it.
+///
+/// It ends by [`OpenTransaction::settle`], [`OpenTransaction::commit_unkeyed`] or
+/// [`OpenTransaction::roll_back`]. One that is dropped is rolled back and its connection is closed.
+#[must_use = "a transaction that is dropped is rolled back and costs its connection"]
+pub struct Open {
+    connection: Arc<Connection>,
+    core: Arc<Core>,
+    started: Time,
+}
+
+/// The transaction, as a handler is given it: it runs statements and cannot end the transaction by
+/// any method of its own. `commit` and `rollback` as text are found out when it is settled.
+///
+/// Clones are cheap, and all of them must be dropped before the transaction is settled.
+#[derive(Clone)]
+pub struct Tx {
+    connection: Arc<Connection>,
+}
+
+impl Deref for Tx {
+    type Target = ClientWrapper;
+
+    fn deref(&self) -> &ClientWrapper {
+        &self.connection
+    }
+}
+
+impl fmt::Debug for Tx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tx")
+    }
+}
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Open")
+    }
+}
+
+impl AtomicLedger for PostgresLedger {
+    type Open = Open;
+
+    async fn begin(
+        &self,
+        scope: &Scope,
+        offer: &Record,
+        wait: Duration,
+    ) -> Result<Begun<Open>, StoreError> {
+        check_offer(offer)?;
+        for _ in 0..BEGINS_MAX {
+            if let Some(begun) = begin_once(&self.core, scope, offer, wait).await? {
+                return Ok(begun);
+            }
+        }
+        Err(StoreError::new(
+            Kind::Conflict,
+            "the key's row came and went while it was looked at; run this again",
+        ))
+    }
+
+    async fn begin_unkeyed(&self) -> Result<Open, StoreError> {
+        let connection = self.core.connection().await?;
+        let ready = connection.ready(&sql::CLOCK).await?;
+        let work = join(connection.batch_execute(BEGIN), connection.run(&ready, &[]));
+        let (begun, rows) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
+        begun.map_err(before_commit)?;
+        let rows = rows.map_err(before_commit)?;
+        let row = rows.first().ok_or_else(cells::missing)?;
+        let now: Moment = row.try_get(0).map_err(|_| failure::column())?;
+        let started = Time::from_micros(now.0);
+        Ok(Open { connection: Arc::new(connection), core: self.core.clone(), started })
+    }
+
+    async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {
+        self.load(scope).await
+    }
+}
+
+/// One try; nothing where the row that stood in the way is gone.
+async fn begin_once(
+    core: &Arc<Core>,
+    scope: &Scope,
+    offer: &Record,
+    wait: Duration,
+) -> Result<Option<Begun<Open>>, StoreError> {
+    let connection = core.connection().await?;
+    let ready = connection.ready(&sql::INSERT_OR_LOAD).await?;
+    let cells: Cells<Span> = Cells::of(Row::of(offer));
+    let (org, key) = (scope.org.as_str(), scope.key.as_str());
+    let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
+    parameters.extend(cells.all());
+    let begin = format!("{BEGIN}; {}", lock_timeout(wait));
+    // First polled in this order, they are sent in this order, without waiting for one another.
+    let work = join3(
+        connection.batch_execute(&begin),
+        connection.run(&ready, &parameters),
+        connection.batch_execute(AFTER_CLAIM),
+    );
+    let limit = ANSWER_TIME_MAX.saturating_add(wait);
+    let (begun, claimed, after) = within(limit, Phase::BeforeCommit, work).await?;
+    let rows = match begun.and(claimed) {
+        Ok(rows) => rows,
+        Err(error) => {
+            let error = before_commit(error);
+            // Also after a deadlock or a refused begin: the connection is good, its state is not.
+            connection.roll_back().await;
+            return if error.kind() == Kind::LockTimeout {
+                Ok(Some(Begun::Busy))
+            } else {
+                Err(error)
+            };
+        }
+    };
+    after.map_err(before_commit)?;
+    let found = match rows.first() {
+        Some(row) => cells::found(row, 0)?,
+        // The row was committed by another transaction after our snapshot was taken.
+        None => reload(&connection, scope).await?,
+    };
+    let open = |connection, started| Open {
+        connection: Arc::new(connection),
+        core: core.clone(),
+        started,
+    };
+    match found {
+        Found::Inserted(now) => {
+            let seen = cells::inserted(offer, now);
+            Ok(Some(Begun::Claimed(open(connection, now), seen)))
+        }
+        Found::Nothing(_) => {
+            connection.roll_back().await;
+            Ok(None)
+        }
+        found @ Found::Row { .. } => match answers::complete(&connection, scope, found).await? {
+            Some(seen) => Ok(Some(Begun::Found(open(connection, seen.now), seen))),
+            None => {
+                connection.roll_back().await;
+                Ok(None)
+            }
+        },
+    }
+}
+
+async fn reload(connection: &Connection, scope: &Scope) -> Result<Found, StoreError> {
+    let rows = connection.read(&sql::LOAD, &[&scope.org.as_str(), &scope.key.as_str()]).await?;
+    cells::found(rows.first().ok_or_else(cells::missing)?, 0)
+}
+
+/// The statement that bounds the wait for a lock. Zero would mean no bound, so the least is one
+/// millisecond.
+fn lock_timeout(wait: Duration) -> String {
+    format!("set local lock_timeout = {}", wait.as_millis().clamp(1, 60_000))
+}
+
+impl Open {
+    /// The transaction, for a handler.
+    pub fn tx(&self) -> Tx {
+        Tx { connection: self.connection.clone() }
+    }
+
+    /// The connection for ourselves alone. Where a handler has kept a [`Tx`], its statements would
+    /// run behind the commit, so the session is ended, which rolls back.
+    async fn alone(self) -> Result<Connection, StoreError> {
+        match Arc::try_unwrap(self.connection) {
+            Ok(connection) => Ok(connection),
+            Err(shared) => {
+                // Rolled back first: to end one's own session is a statement like any other.
+                let end = "rollback; select pg_terminate_backend(pg_backend_pid())";
+                let ended = shared.batch_execute(end);
+                let _ = within(ANSWER_TIME_MAX, Phase::BeforeCommit, ended).await;
+                Err(StoreError::new(
+                    Kind::Misused,
+                    "the handler kept its transaction beyond its end; nothing was committed; drop every Tx before the handler returns",
+                ))
+            }
+        }
+    }
+}
+
+impl OpenTransaction for Open {
+    async fn reclaim(
+        &mut self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+    ) -> Result<Swap, StoreError> {
+        check_swap(seen, next)?;
+        let connection = &self.connection;
+        let ready = connection.ready(&sql::SWAP).await?;
+        let (org, key) = (scope.org.as_str(), scope.key.as_str());
+        let compared: Cells<Moment> = Cells::of(Row::of(seen));
+        let cells: Cells<Moment> = Cells::of(Row::of(next));
+        let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
+        parameters.extend(compared.compared());
+        parameters.extend(cells.all());
+        let inline: Option<super::value::Day> = None;
+        parameters.push(&inline);
+        let bound = lock_timeout(self.core.options.reclaim_wait);
+        let work = join3(
+            connection.batch_execute(&bound),
+            connection.run(&ready, &parameters),
+            connection.batch_execute(AFTER_CLAIM),
+        );
+        let (bound, rows, after) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
+        bound.map_err(before_commit)?;
+        let rows = rows.map_err(before_commit)?;
+        after.map_err(before_commit)?;
+        if rows.is_empty() {
+            return Ok(Swap::Changed(super::batches::load(connection, scope).await?));
+        }
+        Ok(Swap::Written)
+    }
+
+    async fn undo(&mut self) -> Result<(), StoreError> {
+        let undo = self.connection.batch_execute(UNDO);
+        within(ANSWER_TIME_MAX, Phase::BeforeCommit, undo).await?.map_err(before_commit)
+    }
+
+    async fn settle(self, scope: &Scope, seen: &Record, next: &Record) -> Result<(), StoreError> {
+        check_settlement(seen, next)?;
+        let (started, core) = (Moment(self.started.micros()), self.core.clone());
+        let connection = self.alone().await?;
+        let ready = connection.ready(&sql::SETTLE).await?;
+        let (org, key) = (scope.org.as_str(), scope.key.as_str());
+        let compared: Cells<Moment> = Cells::of(Row::of(seen));
+        let mut row = Row::of(next);
+        let placement = Placement::of(next, &mut row, &core.days);
+        let cells: Cells<Moment> = Cells::of(row);
+        let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
+        parameters.extend(compared.compared());
+        parameters.push(&started);
+        parameters.extend(cells.settled());
+        parameters.push(&placement.day);
+        let large = match &placement.body {
+            Some(_) => Some(connection.ready(&sql::ANSWER_INSERT).await?),
+            None => None,
+        };
+        let body: [Cell<'_>; 4] = [&org, &key, &placement.day, &placement.body];
+        let put = async {
+            match &large {
+                Some(large) => connection.run(large, &body).await.map(|_| ()),
+                None => Ok(()),
+            }
+        };
+        let work =
+            join3(put, connection.run(&ready, &parameters), connection.batch_execute("commit"));
+        let (put, written, committed) = within(ANSWER_TIME_MAX, Phase::Commit, work).await?;
+        if let Err(refused) = put.and(written) {
+            return Err(not_settled(connection, &refused).await);
+        }
+        match committed {
+            Ok(()) => {
+                connection.release();
+                Ok(())
+            }
+            Err(error) => Err(not_committed(connection, &error)),
+        }
+    }
+
+    async fn commit_unkeyed(self) -> Result<(), StoreError> {
+        let started = Moment(self.started.micros());
+        let connection = self.alone().await?;
+        let ready = connection.ready(&sql::STILL_OPEN).await?;
+        let parameters: [Cell<'_>; 1] = [&started];
+        let still_open = connection.run(&ready, &parameters);
+        let work = join(still_open, connection.batch_execute("commit"));
+        let (still_open, committed) = within(ANSWER_TIME_MAX, Phase::Commit, work).await?;
+        if let Err(refused) = still_open {
+            return Err(not_settled(connection, &refused).await);
+        }
+        match committed {
+            Ok(()) => {
+                connection.release();
+                Ok(())
+            }
+            Err(error) => Err(not_committed(connection, &error)),
+        }
+    }
+
+    async fn roll_back(self) -> Result<(), StoreError> {
+        let connection = self.alone().await?;
+        connection.roll_back().await;
+        Ok(())
+    }
+}
+
+/// The last statement before the commit failed. While the server says so itself, the commit behind
+/// it committed nothing.
+async fn not_settled(connection: Connection, error: &tokio_postgres::Error) -> StoreError {
+    let Some(code) = error.code().map(|code| code.code().to_owned()) else {
+        return failure::statement(error, Phase::Commit);
+    };
+    // The commit has ended the transaction already; this makes sure of it.
+    connection.roll_back().await;
+    if code == "22012" {
+        return StoreError::new(
+            Kind::Misused,
+            "the transaction no longer holds its claim: the code that it was given to ended it, or wrote to the key's row; leave both to samekey",
+        )
+        .with_sqlstate(code);
+    }
+    failure::statement(error, Phase::BeforeCommit)
+}
+
+/// The commit failed. The connection is good only if the server refused it in order.
+fn not_committed(connection: Connection, error: &tokio_postgres::Error) -> StoreError {
+    let failure = failure::statement(error, Phase::Commit);
+    if failure.may_have_committed() {
+        drop(connection);
+    } else {
+        connection.release();
+    }
+    failure
+}
+
+/// An atomic command ends with its transaction: no committed row is ever running.
+fn check_settlement(seen: &Record, next: &Record) -> Result<(), StoreError> {
+    check_swap(seen, next)?;
+    if next.is_open() || next.hold() != seen.hold() {
+        return Err(StoreError::new(
+            Kind::Misused,
+            "a transaction was to be settled with an open record, or for another holder; settle it with a finished one of its own, or roll it back",
+        ));
+    }
+    Ok(())
+}
+
+fn before_commit(error: tokio_postgres::Error) -> StoreError {
+    failure::statement(&error, Phase::BeforeCommit)
+}

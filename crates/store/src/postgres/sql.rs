@@ -1,0 +1,230 @@
+//! The statements, each in its own file below `sql/postgres`, with the types of their parameters.
+//!
+//! The types are said and not asked for, so that a statement can be sent in one message without
+//! being prepared, and so that a parameter never changes its type by where it stands.
+
+use tokio_postgres::types::Type;
+
+/// One statement.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    /// Its text.
+    pub(crate) text: &'static str,
+    /// The types of its parameters.
+    pub(crate) types: &'static [Type],
+}
+
+macro_rules! sql {
+    ($name:literal $(, $type:ident)* $(,)?) => {
+        Sql {
+            text: include_str!(concat!("../../sql/postgres/", $name, ".sql")),
+            types: &[$(Type::$type),*],
+        }
+    };
+}
+
+/// Inserts a row, or shows the one that is there.
+pub(crate) static INSERT_OR_LOAD: Sql = sql!(
+    "insert_or_load",
+    TEXT,
+    TEXT,
+    INT8,
+    BYTEA,
+    INT8,
+    INTERVAL,
+    TEXT,
+    INTERVAL,
+    INT2,
+    BYTEA,
+    BYTEA,
+    BYTEA,
+    INTERVAL,
+    INTERVAL,
+    INT8,
+    TEXT,
+    INTERVAL,
+    INT4,
+    INT4,
+    INTERVAL,
+    INT2,
+    BYTEA,
+    BYTEA,
+);
+
+/// Shows a key's row and the clock; the clock alone where there is no row.
+pub(crate) static LOAD: Sql = sql!("load", TEXT, TEXT);
+
+/// Replaces a row within the caller's transaction if it is as it was seen.
+pub(crate) static SWAP: Sql = sql!(
+    "swap",
+    TEXT,
+    TEXT,
+    INT8,
+    BYTEA,
+    INT8,
+    INT8,
+    BYTEA,
+    INT8,
+    TIMESTAMPTZ,
+    TEXT,
+    TIMESTAMPTZ,
+    INT2,
+    BYTEA,
+    BYTEA,
+    BYTEA,
+    TIMESTAMPTZ,
+    TIMESTAMPTZ,
+    INT8,
+    TEXT,
+    TIMESTAMPTZ,
+    INT4,
+    INT4,
+    TIMESTAMPTZ,
+    INT2,
+    BYTEA,
+    BYTEA,
+    DATE,
+);
+
+/// Settles the row that this very transaction claimed; fails where there is none, so that a commit
+/// behind it commits nothing.
+pub(crate) static SETTLE: Sql = sql!(
+    "settle",
+    TEXT,
+    TEXT,
+    INT8,
+    BYTEA,
+    INT8,
+    TIMESTAMPTZ,
+    INT8,
+    TIMESTAMPTZ,
+    TEXT,
+    TIMESTAMPTZ,
+    INT2,
+    BYTEA,
+    BYTEA,
+    BYTEA,
+    INT2,
+    BYTEA,
+    BYTEA,
+    DATE,
+);
+
+/// The first statement for a group of offers.
+pub(crate) static CLAIM_GROUP: Sql = sql!(
+    "claim_group",
+    TEXT_ARRAY,
+    TEXT_ARRAY,
+    INT8_ARRAY,
+    BYTEA_ARRAY,
+    INT8_ARRAY,
+    INTERVAL_ARRAY,
+    TEXT_ARRAY,
+    INTERVAL_ARRAY,
+    INT2_ARRAY,
+    BYTEA_ARRAY,
+    BYTEA_ARRAY,
+    BYTEA_ARRAY,
+    INTERVAL_ARRAY,
+    INTERVAL_ARRAY,
+    INT8_ARRAY,
+    TEXT_ARRAY,
+    INTERVAL_ARRAY,
+    INT4_ARRAY,
+    INT4_ARRAY,
+    INTERVAL_ARRAY,
+    INT2_ARRAY,
+    BYTEA_ARRAY,
+    BYTEA_ARRAY,
+    BOOL_ARRAY,
+);
+
+/// Compare-and-set for a group of rows.
+pub(crate) static SWAP_GROUP: Sql = sql!(
+    "swap_group",
+    TEXT_ARRAY,
+    TEXT_ARRAY,
+    INT8_ARRAY,
+    BYTEA_ARRAY,
+    INT8_ARRAY,
+    INT8_ARRAY,
+    BYTEA_ARRAY,
+    INT8_ARRAY,
+    TIMESTAMPTZ_ARRAY,
+    TEXT_ARRAY,
+    TIMESTAMPTZ_ARRAY,
+    INT2_ARRAY,
+    BYTEA_ARRAY,
+    BYTEA_ARRAY,
+    BYTEA_ARRAY,
+    TIMESTAMPTZ_ARRAY,
+    TIMESTAMPTZ_ARRAY,
+    INT8_ARRAY,
+    TEXT_ARRAY,
+    TIMESTAMPTZ_ARRAY,
+    INT4_ARRAY,
+    INT4_ARRAY,
+    TIMESTAMPTZ_ARRAY,
+    INT2_ARRAY,
+    BYTEA_ARRAY,
+    BYTEA_ARRAY,
+    DATE_ARRAY,
+    BYTEA_ARRAY,
+    BOOL_ARRAY,
+    BOOL_ARRAY,
+);
+
+/// The body of a large answer.
+pub(crate) static ANSWER_LOAD: Sql = sql!("answer_load", TEXT, TEXT, DATE);
+/// Keeps the body of a large answer.
+pub(crate) static ANSWER_INSERT: Sql = sql!("answer_insert", TEXT, TEXT, DATE, BYTEA);
+/// Removes the body of an answer that no row shows any longer.
+pub(crate) static ANSWER_DELETE: Sql = sql!("answer_delete", TEXT, TEXT, DATE);
+/// The partitions of large answers, with their days.
+pub(crate) static ANSWER_DAYS: Sql = sql!("answer_days");
+/// The partitions that there should be from today on.
+pub(crate) static ANSWER_DAYS_AHEAD: Sql = sql!("answer_days_ahead", INT4);
+/// Whether a row still shows an answer whose retention ends within a span.
+pub(crate) static ANSWER_DAY_USED: Sql = sql!("answer_day_used", TIMESTAMPTZ, TIMESTAMPTZ);
+
+/// Finished rows whose time is over.
+pub(crate) static SWEEP_FIND: Sql = sql!("sweep_find", INT8);
+/// Removes rows of one organisation that are still as they were found.
+pub(crate) static SWEEP_DELETE: Sql =
+    sql!("sweep_delete", TEXT, TEXT_ARRAY, INT8_ARRAY, TIMESTAMPTZ);
+
+/// A page of open records.
+pub(crate) static LIST_OPEN: Sql = sql!("list_open", TEXT, TEXT, INT8);
+
+/// The clock of a transaction.
+pub(crate) static CLOCK: Sql = sql!("clock");
+/// Fails unless this is the open transaction that began at a moment.
+pub(crate) static STILL_OPEN: Sql = sql!("still_open", TIMESTAMPTZ);
+/// The migrations that were applied.
+pub(crate) static SCHEMA_VERSION: Sql = sql!("schema_version");
+/// What a server must tell before it is used.
+pub(crate) static SERVER_FACTS: Sql = sql!("server_facts");
+
+/// Every statement, for the tests that prepare each and look at its plan.
+#[cfg(test)]
+pub(crate) static ALL: [(&str, &Sql); 19] = [
+    ("insert_or_load", &INSERT_OR_LOAD),
+    ("load", &LOAD),
+    ("swap", &SWAP),
+    ("settle", &SETTLE),
+    ("claim_group", &CLAIM_GROUP),
+    ("swap_group", &SWAP_GROUP),
+    ("answer_load", &ANSWER_LOAD),
+    ("answer_insert", &ANSWER_INSERT),
+    ("answer_delete", &ANSWER_DELETE),
+    ("answer_days", &ANSWER_DAYS),
+    ("answer_days_ahead", &ANSWER_DAYS_AHEAD),
+    ("answer_day_used", &ANSWER_DAY_USED),
+    ("sweep_find", &SWEEP_FIND),
+    ("sweep_delete", &SWEEP_DELETE),
+    ("list_open", &LIST_OPEN),
+    ("clock", &CLOCK),
+    ("still_open", &STILL_OPEN),
+    ("schema_version", &SCHEMA_VERSION),
+    ("server_facts", &SERVER_FACTS),
+];
