@@ -225,6 +225,7 @@ async fn steal_after_expiry<L: Ledger, A: Aging>(
     };
     let mut talk = Talk::about(ledger, &format!("steal, {how} lease"), safe(MINUTE));
     talk.request(1, 1).await;
+    aging.age(MINUTE / 2).await;
     talk.event("renew", Input::Renew(hold(1, 1))).await;
     aging.age(2 * MINUTE).await;
     talk.policy = safe(second);
