@@ -118,6 +118,10 @@ fn a_file_that_can_only_be_read_is_refused() {
     let told = child("open", &file, 65_534).finish();
     mode(file.directory(), 0o755);
     assert!(told.contains(&"refused ReadOnly".to_owned()), "{told:?}");
+    mode(file.directory(), 0o777);
+    let told = child("open", &file, 65_534).finish();
+    mode(file.directory(), 0o755);
+    assert!(told.contains(&"refused ReadOnly".to_owned()), "the directory does not help: {told:?}");
     mode(&file.path(), 0o000);
     let told = child("open", &file, 65_534).finish();
     assert!(told.contains(&"refused Forbidden".to_owned()), "{told:?}");
