@@ -5,6 +5,6 @@
 
 mod fingerprints;
 mod keys;
-mod receipts;
 mod laws;
+mod receipts;
 mod table;

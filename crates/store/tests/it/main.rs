@@ -1,0 +1,6 @@
+//! The stores against their port.
+
+mod records;
+
+#[cfg(feature = "postgres")]
+mod postgres;
