@@ -1,9 +1,11 @@
 //! The PostgreSQL adapter: the suite of all stores, and what it promises besides.
 
 mod atomic;
+mod drops;
 
 use samekey_sim::{FreshDatabase, fresh_database};
 use samekey_store::postgres::{Options, Pool, PostgresLedger, connect_with, migrate};
+use std::time::Duration;
 use tokio_postgres::Client;
 
 /// A migrated database of its own, a ledger on it, and a connection to look at it from outside.
@@ -48,5 +50,32 @@ impl Fixture {
              where datname = current_database() and state like 'idle in transaction%'",
         )
         .await
+    }
+
+    /// Waits until so many sessions wait for a lock.
+    pub async fn until_waiting_for_a_lock(&self, sessions: i64) {
+        self.until(
+            sessions,
+            "select count(*) from pg_stat_activity \
+             where datname = current_database() and wait_event_type = 'Lock'",
+        )
+        .await;
+    }
+
+    /// Waits until no session is in a transaction without working. A connection that was closed
+    /// is noticed by the server a moment later.
+    pub async fn until_none_is_idle_in_transaction(&self) {
+        self.until(
+            0,
+            "select count(*) from pg_stat_activity \
+             where datname = current_database() and state like 'idle in transaction%'",
+        )
+        .await;
+    }
+
+    pub async fn until(&self, expected: i64, text: &str) {
+        let bound = Duration::from_secs(10);
+        let reached = async { while self.number(text).await != expected {} };
+        tokio::time::timeout(bound, reached).await.unwrap_or_else(|_| panic!("never: {text}"));
     }
 }
