@@ -1,6 +1,14 @@
-//! The stores against their port.
+//! The stores against their port: one conformance suite for all, random traces that must give equal
+//! answers, and what each adapter promises besides.
 
+mod conformance;
+mod dialogues;
+mod lint;
+mod memory_store;
 mod records;
+mod traces;
 
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
