@@ -1,2 +1,49 @@
-//! (to be written)
-fn main() {}
+//! The command `samekey`: parse, dispatch, exit code. What it does is in the libraries.
+
+mod cmd;
+mod database;
+mod exit;
+
+use clap::{Parser, Subcommand};
+use exit::Stopped;
+use std::process::ExitCode;
+
+/// Same key, same answer: a retry is the same command, and not a second order.
+#[derive(Parser, Debug)]
+#[command(
+    version,
+    about,
+    after_help = "Exit codes: 0 done, 1 findings, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\
+                  Settings: a flag comes before its SAMEKEY_ variable, and that before the default."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Migrate(cmd::migrate::Arguments),
+    Sweep(cmd::sweep::Arguments),
+}
+
+fn main() -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("SAMEKEY_LOG")
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let ended = match Arguments::parse().command {
+        Command::Migrate(arguments) => cmd::migrate::run(&arguments),
+        Command::Sweep(arguments) => cmd::sweep::run(&arguments),
+    };
+    match ended {
+        Ok(code) => code,
+        Err(Stopped { code, sentence }) => {
+            eprintln!("samekey: {sentence}");
+            code.into()
+        }
+    }
+}

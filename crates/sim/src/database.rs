@@ -34,17 +34,44 @@ pub async fn fresh_database() -> FreshDatabase {
     }
 }
 
+/// [`fresh_database`] for a test without a runtime.
+///
+/// # Panics
+/// As [`fresh_database`].
+pub fn fresh_database_blocking() -> FreshDatabase {
+    match FreshDatabase::create_blocking() {
+        Ok(database) => database,
+        Err(failure) => panic!("{failure}"),
+    }
+}
+
 impl FreshDatabase {
     /// Creates an empty database in the run's cluster, as [`fresh_database`] does.
     ///
     /// # Errors
     /// `Missing` when [`VARIABLE`] names no cluster, `Database` when the cluster refuses.
     pub async fn create() -> Result<Self> {
+        let database = Self::planned()?;
+        run(&database.admin_url, &database.creation()).await?;
+        Ok(database)
+    }
+
+    fn create_blocking() -> Result<Self> {
+        let database = Self::planned()?;
+        execute(&database.admin_url, &database.creation())?;
+        Ok(database)
+    }
+
+    /// A handle with a name that is not taken; dropping it is harmless before the creation.
+    fn planned() -> Result<Self> {
         let admin_url = admin_url(std::env::var(VARIABLE).ok())?;
         let name = unused_name();
-        run(&admin_url, &format!("create database {}", quoted(&name))).await?;
         let url = with_database(&admin_url, &name);
         Ok(Self { name, url, admin_url })
+    }
+
+    fn creation(&self) -> String {
+        format!("create database {}", quoted(&self.name))
     }
 
     /// The database's address, as the superuser.

@@ -19,6 +19,6 @@ mod signals;
 mod target;
 
 pub use cluster::{Cluster, Options};
-pub use database::{FreshDatabase, fresh_database};
+pub use database::{FreshDatabase, fresh_database, fresh_database_blocking};
 pub use error::{Error, ErrorKind, Result};
 pub use process::{Finished, Process, Program};

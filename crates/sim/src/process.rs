@@ -26,6 +26,9 @@ pub const LINE_BOUND: Duration = Duration::from_secs(60);
 /// How long a program may take to end once it was asked to.
 pub const END_BOUND: Duration = Duration::from_secs(60);
 
+/// How long a failure waits for the rest of what the program says about it.
+const LAST_WORDS_BOUND: Duration = Duration::from_secs(2);
+
 /// A program with its arguments and environment, not yet started.
 #[derive(Debug)]
 pub struct Program {
@@ -184,7 +187,9 @@ impl Process {
                 true => (ErrorKind::NotStarted, "closed its output"),
                 false => (ErrorKind::TimedOut, "went on"),
             };
-            let said = format!("stdout: {} stderr: {}", self.stdout(), self.stderr());
+            // The reason often stands on the other stream, which closes a moment later.
+            let reason = self.stderr.all(LAST_WORDS_BOUND);
+            let said = format!("stdout: {} stderr: {reason}", self.stdout());
             Error::new(kind, format!("{} {how} without printing {what}; {said}", self.name))
         })
     }

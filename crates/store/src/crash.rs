@@ -276,7 +276,7 @@ mod tests {
     fn crash_wrong_orders_end_the_process_with_a_sentence() {
         let no_error = "this place has no error to give";
         for (armed, sentence) in [
-            ("claim.befor", "expected one of claim.before, "),
+            ("claim.sooner", "expected one of claim.before, "),
             ("claim.before:0", "expected NAME:NTH with NTH from 1"),
             ("claim.before=fly", "expected abort, panic, error or stop"),
             ("claim.before=error", no_error),

@@ -1,2 +1,123 @@
-//! (to be written)
-fn main() {}
+//! A service whose orders a retry never makes twice.
+//!
+//! `POST /orders` is an atomic command: the order and its key are committed together. The first write
+//! wins, so a retry gets the first order back, with status 200, whatever amount it carries. This
+//! program is meant to be copied: [`service`] is the part that a service of your own has, [`shop`] its
+//! tables, [`serve`] an accept loop with the time limits that `axum::serve` lacks.
+
+mod serve;
+mod service;
+mod shop;
+mod tokens;
+
+use clap::Parser;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+/// Exit code for words that cannot be understood.
+const USAGE: u8 = 2;
+/// Exit code for a database or an address that cannot be reached.
+const UNREACHABLE: u8 = 3;
+
+/// Orders that a retry never makes twice.
+#[derive(Parser, Debug)]
+#[command(version, about)]
+struct Arguments {
+    /// Address to listen on; port 0 takes a free one
+    #[arg(long, default_value = "127.0.0.1:8080", env = "ORDERS_LISTEN")]
+    listen: SocketAddr,
+    /// Database: sqlite:FILE or postgres://USER:PASSWORD@HOST:PORT/DATABASE
+    #[arg(
+        long,
+        default_value = "sqlite:orders.db",
+        env = "ORDERS_DATABASE",
+        hide_env_values = true
+    )]
+    database: String,
+    /// Bearer token and the organisation it speaks for, as TOKEN=ORG; may be given several times
+    /// [default: alpha-token=alpha, beta-token=beta]
+    #[arg(
+        long = "token",
+        value_name = "TOKEN=ORG",
+        env = "ORDERS_TOKENS",
+        hide_env_values = true,
+        value_delimiter = ','
+    )]
+    tokens: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_default_env()
+                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
+        )
+        .with_writer(std::io::stderr)
+        .init();
+    let tokens = match tokens::Tokens::parse(&arguments.tokens) {
+        Ok(tokens) => tokens,
+        Err(sentence) => return stop(USAGE, &sentence),
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return stop(UNREACHABLE, &format!("no runtime could be started: {error}")),
+    };
+    match runtime.block_on(run(&arguments, tokens)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stopped) => stop(stopped.code, &stopped.sentence),
+    }
+}
+
+/// Why the program ends: the exit code and one sentence.
+struct Stopped {
+    code: u8,
+    sentence: String,
+}
+
+async fn run(arguments: &Arguments, tokens: tokens::Tokens) -> Result<(), Stopped> {
+    let shop = shop::Shop::open(&arguments.database).await.map_err(|error| Stopped {
+        code: match error.kind() {
+            samekey::store::Kind::Address => USAGE,
+            _ => UNREACHABLE,
+        },
+        sentence: format!("the database cannot be used: {error}"),
+    })?;
+    let listener =
+        tokio::net::TcpListener::bind(arguments.listen).await.map_err(|error| Stopped {
+            code: UNREACHABLE,
+            sentence: format!(
+                "{} cannot be listened on: {error}; choose another address with --listen",
+                arguments.listen
+            ),
+        })?;
+    let address = listener.local_addr().unwrap_or(arguments.listen);
+    println!("listening on http://{address}");
+    println!("{}", lesson(address));
+    let sweeper = shop.spawn_sweeper();
+    serve::serve(listener, service::router(shop.clone(), tokens)).await;
+    drop(sweeper);
+    if !shop.drain().await {
+        tracing::warn!("some commands had not ended; their transactions are rolled back");
+    }
+    Ok(())
+}
+
+/// The lines that show what a retry gets.
+fn lesson(address: SocketAddr) -> String {
+    format!(
+        r#"
+Send an order, and send it again as if the answer had been lost:
+
+  curl -i http://{address}/orders -H 'Authorization: Bearer alpha-token' \
+    -H 'Idempotency-Key: my-first-order' -H 'Content-Type: application/json' -d '{{"amount": 1200}}'
+
+The first time it answers 201, every further time 200 with the same id. Change the amount, and
+the first order still stands. With beta-token the same key is another organisation's own order."#
+    )
+}
+
+fn stop(code: u8, sentence: &str) -> ExitCode {
+    eprintln!("orders: {sentence}");
+    ExitCode::from(code)
+}

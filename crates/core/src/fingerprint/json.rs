@@ -82,7 +82,7 @@ impl Canonical {
 
     /// Hands the canonical form over, piece by piece, front to back.
     pub fn write(&self, sink: &mut impl FnMut(&[u8])) {
-        self.write_range(0, position(self.flat.len()), sink);
+        self.write_range(0, position(self.flat.len()), &self.shuffled, sink);
     }
 
     /// The canonical form as one piece.
@@ -93,23 +93,24 @@ impl Canonical {
         all
     }
 
-    /// Calls itself for members of members, so [`DEPTH_MAX`] bounds the recursion.
-    fn write_range(&self, start: u32, end: u32, sink: &mut impl FnMut(&[u8])) {
-        let mut at = start;
-        loop {
-            let next = self.shuffled.partition_point(|object| object.open < at);
-            let Some(object) = self.shuffled.get(next).filter(|object| object.open < end) else {
-                return sink(slice(&self.flat, at, end));
-            };
+    /// Writes the values in a range of the flat copy; `inside` are the shuffled objects in it. It calls
+    /// itself for members of members, so [`DEPTH_MAX`] bounds the recursion.
+    fn write_range(&self, start: u32, end: u32, inside: &[Shuffled], sink: &mut impl FnMut(&[u8])) {
+        let (mut at, mut inside) = (start, inside);
+        while let Some((object, later)) = inside.split_first() {
+            let (within, after) = split_before(later, object.close);
             sink(slice(&self.flat, at, object.open + 1));
             let mut separator: &[u8] = b"";
             for member in slice(&self.members, object.first, object.first + object.count) {
                 sink(separator);
-                self.write_range(member.start, member.end, sink);
+                let (_, from_here) = split_before(within, member.start);
+                let (in_member, _) = split_before(from_here, member.end);
+                self.write_range(member.start, member.end, in_member, sink);
                 separator = b",";
             }
-            at = object.close;
+            (at, inside) = (object.close, after);
         }
+        sink(slice(&self.flat, at, end));
     }
 }
 
@@ -377,7 +378,11 @@ impl<'a> Reader<'a> {
     /// Copies bytes of the body as they are.
     fn copy(&mut self, count: usize) -> Option<()> {
         let (bytes, rest) = self.rest.split_at_checked(count)?;
-        self.flat.extend_from_slice(bytes);
+        match bytes {
+            // Marks are one byte each, and much of JSON is marks.
+            [byte] => self.flat.push(*byte),
+            _ => self.flat.extend_from_slice(bytes),
+        }
         self.rest = rest;
         Some(())
     }
@@ -401,7 +406,9 @@ fn spell(character: char, flat: &mut Vec<u8>) {
         '\r' => b"\\r",
         '\t' => b"\\t",
         '\0'..='\u{1f}' => {
-            flat.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
+            let code = character as u8;
+            let low = if code % 16 < 10 { b'0' + code % 16 } else { b'a' + code % 16 - 10 };
+            flat.extend_from_slice(&[b'\\', b'u', b'0', b'0', b'0' + code / 16, low]);
             return;
         }
         _ => {
@@ -446,6 +453,11 @@ impl Iterator for Decoded<'_> {
         self.0 = rest;
         Some(byte)
     }
+}
+
+/// Parts objects that are sorted by where they open: those that open before a position, and the others.
+fn split_before(objects: &[Shuffled], at: u32) -> (&[Shuffled], &[Shuffled]) {
+    objects.split_at(objects.partition_point(|object| object.open < at))
 }
 
 /// Everything that is counted here is shorter than the body, and that is at most

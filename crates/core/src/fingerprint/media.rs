@@ -122,7 +122,9 @@ mod tests {
     fn b68_other_parameters_count_as_written() {
         assert_eq!(text("Text/Plain; charset=latin1"), "text/plain;charset=latin1");
         assert_eq!(text("a/b; v=1;charset=utf-8; W=\"x;Y\""), "a/b;v=1;W=\"x;Y\"");
-        assert_eq!(text("a/b; v=\"\\\";charset=utf-8\""), "a/b;v=\"\\\";charset=utf-8\"");
+        for quoted in [r#"a/b;v="; charset=utf-8; w=""#, r#"a/b;v="\"; charset=utf-8; w=""#] {
+            assert_eq!(text(quoted), quoted, "what stands inside quotes is no parameter");
+        }
         assert_eq!(text("a/b; charset=utf-8; charset=latin1"), "a/b;charset=utf-8;charset=latin1");
         assert_eq!(text("a/b; charset=utf8"), "a/b;charset=utf8");
     }

@@ -143,8 +143,7 @@ impl Postmaster {
     /// SIGKILL for the server and its children, and the wait until none is left.
     pub(super) fn kill(mut self) -> Result<()> {
         let id = self.child.id();
-        // A frozen server starts no child, so the list is complete when the blow falls.
-        signals::send(id, Signal::SIGSTOP)?;
+        self.freeze_parent()?;
         let children = signals::children(id);
         signals::send(id, Signal::SIGKILL)?;
         for child in &children {
@@ -156,14 +155,24 @@ impl Postmaster {
         })
     }
 
-    /// SIGSTOP for the server first, so that its list of children stays complete.
+    /// SIGSTOP for the server, then for its children.
     pub(super) fn freeze(&self) -> Result<()> {
+        self.freeze_parent()?;
         self.signal_all(Signal::SIGSTOP)
     }
 
     /// SIGCONT for the server and its children.
     pub(super) fn thaw(&self) -> Result<()> {
         self.signal_all(Signal::SIGCONT)
+    }
+
+    /// A frozen server starts no child, so the list of its children is complete afterwards.
+    fn freeze_parent(&self) -> Result<()> {
+        let id = self.child.id();
+        signals::send(id, Signal::SIGSTOP)?;
+        wait_until("the server stands still or has ended", KILL_BOUND, || {
+            Ok(signals::is_stopped(id) || !signals::runs(id))
+        })
     }
 
     fn signal_all(&self, signal: Signal) -> Result<()> {

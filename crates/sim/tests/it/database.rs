@@ -1,6 +1,6 @@
 //! Each test has a database of its own, gone when the test ends.
 
-use samekey_sim::{FreshDatabase, fresh_database};
+use samekey_sim::{FreshDatabase, fresh_database, fresh_database_blocking};
 
 async fn exists(asked: &FreshDatabase, name: &str) -> bool {
     let client = asked.client().await.unwrap();
@@ -25,4 +25,13 @@ async fn a_dropped_database_is_gone_even_when_someone_is_connected() {
     drop(dropped);
     assert!(!exists(&kept, &name).await);
     assert!(connected.batch_execute("select 1").await.is_err());
+}
+
+#[test]
+fn a_test_without_a_runtime_has_a_database_too() {
+    let database = fresh_database_blocking();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        assert!(exists(&database, database.name()).await);
+    });
 }

@@ -2,6 +2,7 @@
 
 use super::job::{AtomicEnd, Place};
 use super::rows;
+use super::writer::ended_by_job;
 use crate::error::{Kind, StoreError};
 use crate::memory::host_now;
 use crate::{Arrived, Swap};
@@ -93,6 +94,9 @@ impl<'c> AtomicTx<'c> {
     }
 
     fn write(&self, next: &Record) -> Result<Swap, StoreError> {
+        if self.connection.is_autocommit() {
+            return Err(ended_by_job());
+        }
         let seen = self.current.borrow().clone();
         let swap =
             self.place.guard.ours(|| rows::swap(self.connection, self.scope, &seen, next))?;

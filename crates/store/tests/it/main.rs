@@ -1,6 +1,9 @@
 //! The stores against their port: one conformance suite for all, random traces that must give equal
 //! answers, and what each adapter promises besides.
 
+// Helpers beside the tests may panic as the tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
 mod conformance;
 mod dialogues;
 mod lint;

@@ -1,6 +1,8 @@
 //! The SQLite adapter: the suite of all stores, and what it promises besides.
 
 mod atomic;
+mod bench;
+mod busy;
 mod file;
 mod group;
 mod opening;

@@ -1,0 +1,37 @@
+//! The database that a subcommand works on.
+
+use crate::exit::{Code, Stopped};
+use samekey::store::address::Address;
+use std::future::Future;
+
+/// The flag that names the database.
+#[derive(clap::Args, Debug)]
+pub struct DatabaseFlag {
+    /// Database: sqlite:FILE or postgres://USER:PASSWORD@HOST:PORT/DATABASE
+    #[arg(long, env = "SAMEKEY_DATABASE", hide_env_values = true, value_name = "URL")]
+    database: Option<String>,
+}
+
+impl DatabaseFlag {
+    /// The address, or the sentence that asks for one.
+    pub fn address(&self) -> Result<Address, Stopped> {
+        match &self.database {
+            Some(text) => Ok(Address::parse(text)?),
+            None => Err(Stopped::new(
+                Code::Usage,
+                "no database is named; give --database sqlite:FILE or --database postgres://…, or set SAMEKEY_DATABASE",
+            )),
+        }
+    }
+}
+
+/// Runs a future to its end on a small runtime.
+pub fn block_on<T>(future: impl Future<Output = Result<T, Stopped>>) -> Result<T, Stopped> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            Stopped::new(Code::Unreachable, format!("no runtime could be started: {error}"))
+        })?
+        .block_on(future)
+}

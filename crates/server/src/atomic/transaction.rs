@@ -1,0 +1,364 @@
+//! Leading a key in a transaction of PostgreSQL, by tokio-postgres or sqlx.
+
+use super::conflict::is_conflict;
+use super::{Conclusion, Lead, conclude};
+use crate::body::{BoxError, Request, Response};
+use crate::capture::Captured;
+use crate::claim::Command;
+use crate::engine::Shared;
+use crate::flight::Leader;
+use crate::problem::Problem;
+use crate::route::Route;
+use crate::signal::Signal;
+use futures_util::FutureExt;
+use samekey_core::record::Record;
+use samekey_core::step::{Input, RetryAfter, Verdict, step};
+use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
+use samekey_store::{Kind, Seen, StoreError, Swap};
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a command is tried at the most: once, and three times more after a deadlock, a
+/// serialisation failure or a lost acknowledgement. Whoever still fails then is in a crowd that a
+/// fourth try only makes denser.
+const TRIES_MAX: u32 = 4;
+/// The pause before the next try; it doubles. A deadlock's other side needs a moment to end, and a
+/// database that restarts needs some.
+const TRY_PAUSE: Duration = Duration::from_millis(20);
+
+/// The future of a handler in a transaction.
+pub(crate) type Working<'a> = Pin<Box<dyn Future<Output = Result<Captured, BoxError>> + Send + 'a>>;
+
+/// A handler, as a driver calls it.
+pub(crate) trait Work<O>: Send + Sync + 'static {
+    /// Runs the handler in the open transaction and reads its answer, as far as it is kept.
+    fn run<'a>(&'a self, open: &'a mut O, request: Request, kept_bytes_max: usize) -> Working<'a>;
+}
+
+/// The lead of a handler.
+pub(crate) struct InTransaction<W>(pub(crate) W);
+
+/// How one try ended.
+enum Try {
+    /// With an answer, and the committed row that the followers share, if there is one.
+    Answer(Response, Option<Seen>),
+    /// Nothing is committed, or nobody knows: try again.
+    Again(StoreError),
+}
+
+impl<S, W> Lead<S> for InTransaction<W>
+where
+    S: AtomicLedger,
+    W: Work<S::Open>,
+{
+    async fn keyed(self, shared: Arc<Shared<S>>, command: Command, leader: Leader) -> Response {
+        // The answer of a commit whose acknowledgement was lost; it goes out only once the row says
+        // that the commit stands.
+        let mut unconfirmed: Option<Response> = None;
+        let mut pause = TRY_PAUSE;
+        let mut tries = 1;
+        loop {
+            let tried = self.try_once(&shared, &command, &leader, &mut unconfirmed).await;
+            let error = match tried {
+                Try::Answer(response, None) => return response,
+                Try::Answer(response, Some(seen)) => {
+                    shared.hints.ended(&command.scope);
+                    leader.ended(seen);
+                    return response;
+                }
+                Try::Again(error) => error,
+            };
+            if tries >= TRIES_MAX {
+                if unconfirmed.is_some() {
+                    shared.signals.emit(&command.route, Signal::StoreFailed(error.kind()));
+                    return command
+                        .refuse(Problem::OutcomePending(RetryAfter::MIN), &shared.signals);
+                }
+                return command.store_failed(&error, &shared.signals);
+            }
+            tries += 1;
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2);
+        }
+    }
+
+    async fn unkeyed(self, shared: Arc<Shared<S>>, route: Route, request: Request) -> Response {
+        let mut tries = 1;
+        loop {
+            match self.try_unkeyed(&shared, &route, &request).await {
+                Ok(response) => return response,
+                Err(error) if error.kind() == Kind::Conflict && tries < TRIES_MAX => {
+                    tries += 1;
+                    tokio::time::sleep(TRY_PAUSE).await;
+                }
+                Err(error) => {
+                    tracing::warn!(route = route.name(), kind = ?error.kind(), error = %error, "store failed");
+                    shared.signals.emit(&route, Signal::StoreFailed(error.kind()));
+                    return Problem::StoreUnavailable.into_response(None);
+                }
+            }
+        }
+    }
+}
+
+impl<W> InTransaction<W> {
+    async fn try_once<S>(
+        &self,
+        shared: &Shared<S>,
+        command: &Command,
+        leader: &Leader,
+        unconfirmed: &mut Option<Response>,
+    ) -> Try
+    where
+        S: AtomicLedger,
+        W: Work<S::Open>,
+    {
+        let Some(offer) = command.offer() else {
+            return look_up(shared, command)
+                .await
+                .unwrap_or_else(|error| failed(shared, command, &error));
+        };
+        if unconfirmed.is_none()
+            && shared.hints.probably_ended(&command.scope)
+            && let Ok(found) = look_up(shared, command).await
+            && matches!(found, Try::Answer(_, Some(_)))
+        {
+            return found;
+        }
+        let wait = command.route.policy().wait;
+        let (open, seen) = match shared.store.begin(&command.scope, &offer, wait).await {
+            Ok(Begun::Claimed(open, seen)) => (open, seen),
+            Ok(Begun::Found(open, seen)) => {
+                match take_found(shared, command, open, seen, unconfirmed).await {
+                    Ok(taken) => taken,
+                    Err(tried) => return tried,
+                }
+            }
+            Ok(Begun::Busy) if unconfirmed.is_some() => {
+                return Try::Again(StoreError::new(
+                    Kind::CommitUnknown,
+                    "a commit whose acknowledgement was lost has not ended yet",
+                ));
+            }
+            Ok(Begun::Busy) => {
+                // The holder may have committed since; else its row is still invisible, and the
+                // truth is that it runs.
+                return match look_up(shared, command).await {
+                    Ok(Try::Answer(response, seen)) => Try::Answer(response, seen),
+                    Ok(Try::Again(_)) => Try::Answer(
+                        command.refuse(Problem::InProgress(RetryAfter::MIN), &shared.signals),
+                        None,
+                    ),
+                    Err(error) => failed(shared, command, &error),
+                };
+            }
+            Err(error) if unconfirmed.is_some() || error.kind() == Kind::Conflict => {
+                return Try::Again(error);
+            }
+            Err(error) => return failed(shared, command, &error),
+        };
+        // The claim stands here, so an earlier commit that went unconfirmed never landed.
+        *unconfirmed = None;
+        leader.herald().running(&seen);
+        self.work(shared, command, open, seen, unconfirmed).await
+    }
+
+    /// Calls the handler in its transaction and ends it as the answer says.
+    async fn work<S>(
+        &self,
+        shared: &Shared<S>,
+        command: &Command,
+        mut open: S::Open,
+        seen: Seen,
+        unconfirmed: &mut Option<Response>,
+    ) -> Try
+    where
+        S: AtomicLedger,
+        W: Work<S::Open>,
+    {
+        let kept_bytes_max = command.route.keep().body_bytes_max();
+        let working = self.0.run(&mut open, command.request.clone(), kept_bytes_max);
+        let captured = match AssertUnwindSafe(working).catch_unwind().await {
+            Ok(Ok(captured)) => captured,
+            Ok(Err(error)) => {
+                drop_back(open).await;
+                if is_conflict(&error) {
+                    return Try::Again(StoreError::new(
+                        Kind::Conflict,
+                        "the handler met a deadlock or a serialisation failure",
+                    ));
+                }
+                return Try::Answer(command.refuse(Problem::HandlerFailed, &shared.signals), None);
+            }
+            Err(_) => {
+                drop_back(open).await;
+                shared.signals.emit(&command.route, Signal::Panicked);
+                return Try::Answer(
+                    Problem::HandlerFailed.into_response(Some(&command.scope.key)),
+                    None,
+                );
+            }
+        };
+        let receipt = match conclude(&command.route, &captured) {
+            Conclusion::Keep(receipt) => receipt,
+            Conclusion::Undo(receipt) => {
+                if let Err(error) = open.undo().await {
+                    drop_back(open).await;
+                    return retry_or_fail(shared, command, error);
+                }
+                receipt
+            }
+            Conclusion::Discard => {
+                drop_back(open).await;
+                shared.signals.emit(&command.route, Signal::RolledBack);
+                return Try::Answer(command.first(captured.into_response()), None);
+            }
+        };
+        let input = Input::Settle(seen.record.hold(), receipt);
+        let (next, _) = step(seen.record.clone(), input, seen.now, command.route.policy());
+        match open.settle(&command.scope, &seen.record, &next).await {
+            Ok(()) => {
+                shared.signals.emit(&command.route, Signal::Executed);
+                Try::Answer(
+                    command.first(captured.into_response()),
+                    Some(Seen { record: next, now: seen.now }),
+                )
+            }
+            Err(error) if error.may_have_committed() => {
+                shared.signals.emit(&command.route, Signal::CommitUnknown);
+                *unconfirmed = Some(command.first(captured.into_response()));
+                Try::Again(error)
+            }
+            Err(error) => retry_or_fail(shared, command, error),
+        }
+    }
+
+    async fn try_unkeyed<S>(
+        &self,
+        shared: &Shared<S>,
+        route: &Route,
+        request: &Request,
+    ) -> Result<Response, StoreError>
+    where
+        S: AtomicLedger,
+        W: Work<S::Open>,
+    {
+        let mut open = shared.store.begin_unkeyed().await?;
+        let working = self.0.run(&mut open, request.clone(), route.keep().body_bytes_max());
+        let captured = match AssertUnwindSafe(working).catch_unwind().await {
+            Ok(Ok(captured)) => captured,
+            Ok(Err(error)) => {
+                drop_back(open).await;
+                if is_conflict(&error) {
+                    return Err(StoreError::new(
+                        Kind::Conflict,
+                        "the handler met a deadlock or a serialisation failure",
+                    ));
+                }
+                shared.signals.emit(route, Signal::RolledBack);
+                return Ok(Problem::HandlerFailed.into_response(None));
+            }
+            Err(_) => {
+                drop_back(open).await;
+                shared.signals.emit(route, Signal::Panicked);
+                return Ok(Problem::HandlerFailed.into_response(None));
+            }
+        };
+        match conclude(route, &captured) {
+            Conclusion::Keep(_) => {
+                open.commit_unkeyed().await?;
+                shared.signals.emit(route, Signal::Unkeyed);
+            }
+            Conclusion::Undo(_) | Conclusion::Discard => drop_back(open).await,
+        }
+        Ok(captured.into_response())
+    }
+}
+
+/// What a committed row means for a transaction that found it: run in it if it is free, else answer.
+async fn take_found<S: AtomicLedger>(
+    shared: &Shared<S>,
+    command: &Command,
+    mut open: S::Open,
+    seen: Seen,
+    unconfirmed: &mut Option<Response>,
+) -> Result<(S::Open, Seen), Try> {
+    let decided = command.decide(&seen);
+    if let Ok((next, Verdict::Run(_))) = decided {
+        return match open.reclaim(&command.scope, &seen.record, &next).await {
+            Ok(Swap::Written) => Ok((open, Seen { record: next, now: seen.now })),
+            Ok(Swap::Changed(_)) => {
+                drop_back(open).await;
+                Err(Try::Again(StoreError::new(
+                    Kind::Conflict,
+                    "a free key was taken by another request in the same moment",
+                )))
+            }
+            Err(error) => {
+                drop_back(open).await;
+                Err(retry_or_fail(shared, command, error))
+            }
+        };
+    }
+    drop_back(open).await;
+    if seen.record.holder == command.owner
+        && let Some(response) = unconfirmed.take()
+    {
+        shared.signals.emit(&command.route, Signal::Executed);
+        return Err(Try::Answer(response, Some(seen)));
+    }
+    *unconfirmed = None;
+    Err(answered(shared, command, seen, decided))
+}
+
+/// Looks a key up without a transaction. `Try::Again` means that it is free to run.
+async fn look_up<S: AtomicLedger>(
+    shared: &Shared<S>,
+    command: &Command,
+) -> Result<Try, StoreError> {
+    let seen = shared.store.load_committed(&command.scope).await?;
+    let decided = command.decide(&seen);
+    if let Ok((_, Verdict::Run(_))) = decided {
+        return Ok(Try::Again(StoreError::new(Kind::Conflict, "the key is free")));
+    }
+    Ok(answered(shared, command, seen, decided))
+}
+
+fn answered<S>(
+    shared: &Shared<S>,
+    command: &Command,
+    seen: Seen,
+    decided: Result<(Record, Verdict), StoreError>,
+) -> Try {
+    match decided {
+        Ok((_, verdict)) => match command.answer(verdict, &shared.signals) {
+            Err(response) => {
+                let ended = (!seen.record.is_open() && seen.record.revision > 0).then_some(seen);
+                Try::Answer(response, ended)
+            }
+            Ok(_) => Try::Again(StoreError::new(Kind::Conflict, "the key is free")),
+        },
+        Err(error) => failed(shared, command, &error),
+    }
+}
+
+fn retry_or_fail<S>(shared: &Shared<S>, command: &Command, error: StoreError) -> Try {
+    if error.kind() == Kind::Conflict {
+        return Try::Again(error);
+    }
+    failed(shared, command, &error)
+}
+
+fn failed<S>(shared: &Shared<S>, command: &Command, error: &StoreError) -> Try {
+    Try::Answer(command.store_failed(error, &shared.signals), None)
+}
+
+/// Rolls back. Where that fails the connection is closed, which rolls back as well.
+async fn drop_back<O: OpenTransaction>(open: O) {
+    if let Err(error) = open.roll_back().await {
+        tracing::debug!(kind = ?error.kind(), "rollback failed; the connection was closed");
+    }
+}

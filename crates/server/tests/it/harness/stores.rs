@@ -1,0 +1,168 @@
+//! The two databases, as the service uses them and as the tests count in them.
+
+use super::script::Turn;
+use super::service::{App, reference_of};
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use samekey::store::postgres::{self, PostgresLedger};
+use samekey::store::sqlite::{AtomicEnd, SqliteLedger};
+use samekey::{BoxError, Caller, Engine, Route, Setup};
+use samekey_sim::database::FreshDatabase;
+use std::sync::Arc;
+
+/// Which database a test runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    Sqlite,
+    Postgres,
+}
+
+const TABLE: &str = "create table if not exists effects (org text not null, reference text not null, order_number text unique)";
+
+/// A database of one test's own.
+pub enum Database {
+    Sqlite { directory: tempfile::TempDir },
+    Postgres { database: FreshDatabase, count: tokio_postgres::Client },
+}
+
+/// A store with an engine on it.
+pub enum Backend {
+    Sqlite(Engine<SqliteLedger>),
+    Postgres(Engine<PostgresLedger>),
+}
+
+impl Database {
+    pub async fn fresh(which: Which) -> Database {
+        match which {
+            Which::Sqlite => {
+                let directory = tempfile::tempdir().unwrap();
+                let database = Database::Sqlite { directory };
+                SqliteLedger::migrate(&database.address()).unwrap();
+                let ledger = SqliteLedger::open(&database.address()).unwrap();
+                ledger
+                    .write(|connection| AtomicEnd::Commit(connection.execute_batch(TABLE).unwrap()))
+                    .await
+                    .unwrap();
+                database
+            }
+            Which::Postgres => {
+                let database = samekey_sim::database::fresh_database().await;
+                let (count, connection) =
+                    tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();
+                tokio::spawn(connection);
+                count.batch_execute(TABLE).await.unwrap();
+                postgres::migrate(&postgres::connect(database.url()).unwrap()).await.unwrap();
+                Database::Postgres { database, count }
+            }
+        }
+    }
+
+    pub fn address(&self) -> String {
+        match self {
+            Database::Sqlite { directory } => {
+                format!("sqlite:{}", directory.path().join("test.db").display())
+            }
+            Database::Postgres { database, .. } => database.url().to_owned(),
+        }
+    }
+
+    pub async fn backend(&self, setup: Setup) -> Backend {
+        match self {
+            Database::Sqlite { .. } => {
+                Backend::Sqlite(Engine::with(SqliteLedger::open(&self.address()).unwrap(), setup))
+            }
+            Database::Postgres { database, .. } => {
+                let pool = postgres::connect(database.url()).unwrap();
+                let ledger =
+                    PostgresLedger::open(pool, postgres::Options::default()).await.unwrap();
+                Backend::Postgres(Engine::with(ledger, setup))
+            }
+        }
+    }
+
+    pub async fn effects(&self, reference: &str) -> u64 {
+        self.count("select count(*) from effects where reference = $1", reference).await
+    }
+
+    pub async fn rows_in_state(&self, state: &str) -> u64 {
+        match self {
+            Database::Sqlite { .. } => {
+                self.count("select count(*) from samekey_keys where state = $1", state).await
+            }
+            Database::Postgres { .. } => {
+                self.count("select count(*) from samekey.keys where state = $1", state).await
+            }
+        }
+    }
+
+    async fn count(&self, sql: &'static str, argument: &str) -> u64 {
+        let counted: i64 = match self {
+            Database::Sqlite { directory } => {
+                let connection =
+                    rusqlite::Connection::open(directory.path().join("test.db")).unwrap();
+                connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+                connection.query_row(sql, [argument], |row| row.get(0)).unwrap()
+            }
+            Database::Postgres { count, .. } => {
+                count.query_one(sql, &[&argument]).await.unwrap().get(0)
+            }
+        };
+        u64::try_from(counted).unwrap()
+    }
+}
+
+impl Backend {
+    /// Runs the one handler of the harness as a command of `route`.
+    pub async fn run(
+        &self,
+        app: Arc<App>,
+        route: &Route,
+        caller: &Caller,
+        request: Request,
+    ) -> Response {
+        let org = caller.org.as_str().to_owned();
+        let response = match self {
+            Backend::Postgres(engine) => {
+                let handler = move |tx: postgres::Tx, request: samekey::Request| {
+                    let (app, org) = (Arc::clone(&app), org.clone());
+                    async move {
+                        let reference = reference_of(request.body());
+                        let turn = app.scripts.turn(&reference);
+                        let insert = "insert into effects (org, reference) values ($1, $2)";
+                        tx.execute(insert, &[&org, &reference]).await?;
+                        let turn = tokio::task::spawn_blocking(move || passed(turn)).await?;
+                        finish(&app, &turn, &reference)
+                    }
+                };
+                engine.atomic(route, caller, request, handler).await
+            }
+            Backend::Sqlite(engine) => {
+                let handler = move |connection: &rusqlite::Connection,
+                                    request: &samekey::Request| {
+                    let reference = reference_of(request.body());
+                    let turn = app.scripts.turn(&reference);
+                    connection.execute(
+                        "insert into effects (org, reference) values (?1, ?2)",
+                        [&org, &reference],
+                    )?;
+                    finish(&app, &passed(turn), &reference)
+                };
+                engine.atomic(route, caller, request, handler).await
+            }
+        };
+        response.into_response()
+    }
+}
+
+fn passed(mut turn: Turn) -> Turn {
+    turn.pass_gate();
+    turn
+}
+
+fn finish(app: &App, turn: &Turn, reference: &str) -> Result<samekey::Answer, BoxError> {
+    assert!(!turn.panics, "the test wants this handler to panic");
+    if turn.fails {
+        return Err("the test wants this handler to fail".into());
+    }
+    Ok(app.answer(turn, reference))
+}

@@ -1,0 +1,7 @@
+//! The tests of the server library over real HTTP, on SQLite and on PostgreSQL.
+
+// Helpers beside the tests may panic as the tests do.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
+
+mod basics;
+mod harness;
