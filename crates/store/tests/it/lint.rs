@@ -68,7 +68,8 @@ fn statements() -> Vec<(String, String)> {
 }
 
 fn is_migration(name: &str) -> bool {
-    name.contains("/migrations/")
+    // The script of roles is many statements for a person to run, as a migration is for us.
+    name.contains("/migrations/") || name == "postgres/roles.sql"
 }
 
 fn file_of(name: &str) -> &str {
@@ -103,7 +104,9 @@ fn words(text: &str) -> Vec<&str> {
 fn keywords_are_lower_case_and_lines_are_plain() {
     for (name, text) in statements() {
         assert!(name.ends_with(".sql"), "{name} is no statement");
-        assert!(!bare(&text).contains(|c: char| c.is_ascii_uppercase()), "{name}: upper case");
+        // The collation that compares byte by byte has this name and no other.
+        let code = bare(&text).replace("\"C\"", "");
+        assert!(!code.contains(|c: char| c.is_ascii_uppercase()), "{name}: upper case");
         assert!(text.is_ascii() && !text.contains('\t'), "{name}: tabs or other characters");
         assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{name}: its end");
         for line in text.lines() {
@@ -136,7 +139,7 @@ fn a_line_has_one_clause() {
                 .collect();
             if let Some(first) = clauses.first() {
                 let starts = clauses.iter().any(|clause| line.trim_start().starts_with(clause))
-                    || ["insert", "delete", "update", "do update", ")"]
+                    || ["insert", "delete", "update", "do update", "left join", ")"]
                         .iter()
                         .any(|start| line.trim_start().starts_with(start));
                 assert!(starts, "{name}: {first:?} does not start its line: {line:?}");
@@ -154,7 +157,8 @@ fn hot_statements_go_by_the_org_first() {
             continue;
         }
         let bare = bare(&text);
-        if let Some((_, condition)) = bare.split_once("\nwhere ") {
+        let condition = bare.split_once("\nwhere ").or_else(|| bare.split_once("\n  on "));
+        if let Some((_, condition)) = condition {
             let first = condition.lines().next().unwrap_or_default();
             let column = first.split('=').next().unwrap_or_default().trim();
             assert!(column == "org_id" || column.ends_with(".org_id"), "{name}: {first:?}");
@@ -258,6 +262,10 @@ fn both_dialects_have_the_same_statements_on_a_row() {
     for dialect in dialects() {
         let files = files(&dialect);
         for twin in TWINS {
+            // PostgreSQL writes the open claims in the same statements as the keys.
+            if dialect == "postgres" && twin.starts_with("open_") {
+                continue;
+            }
             assert!(files.contains_key(twin), "{dialect} has no {twin}");
         }
         assert!(
