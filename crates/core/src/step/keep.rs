@@ -2,7 +2,7 @@
 
 use super::settle::{finish, free};
 use super::{Decision, Verdict};
-use crate::lease::{Fence, Owner};
+use crate::lease::Fence;
 use crate::policy::Policy;
 use crate::receipt::Receipt;
 use crate::record::{Closed, Record, State};
@@ -24,9 +24,10 @@ pub(super) fn decide(
         | State::Done(_)
         | State::Closed(_) => return (record, Verdict::StaleView),
     };
-    // The person is the new owner: whatever an earlier one still reports is stale from here on.
+    // The person is the new owner: whatever an earlier one still reports is stale from here on. The
+    // old token stays, with a fence that it was never given: a row is told by token, fence and
+    // revision, and without a token of its own it could be taken for one of the key's earlier life.
     record.fence = record.fence.next();
-    record.holder = Owner::NONE;
     let next = match decision {
         Decision::Executed(receipt) => finish(record, review.request, receipt, now, policy),
         Decision::NotExecuted => free(record, now, policy),

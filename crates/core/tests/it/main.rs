@@ -4,4 +4,5 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
 
 mod laws;
+mod model;
 mod table;
