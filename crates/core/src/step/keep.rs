@@ -66,8 +66,8 @@ pub(super) fn forget(mut record: Record, seen: Fence) -> (Record, Verdict) {
 
 /// The row goes when its time has come and nobody waits for its outcome.
 ///
-/// The key begins anew with the fence 0 then. An owner of the old life is still told apart by its
-/// token, and it would have to sleep through the whole retention.
+/// The key begins anew with the fence 0 then. An owner of the old life would have to sleep through
+/// the whole retention; how far its token still tells it apart is said in `docs/leases.md`.
 pub(super) fn sweep(record: Record, now: Time) -> (Record, Verdict) {
     if record.is_open() || now < record.keep_until {
         return (record, Verdict::Kept);
