@@ -7,4 +7,5 @@ mod fingerprints;
 mod keys;
 mod laws;
 mod receipts;
+mod model;
 mod table;
