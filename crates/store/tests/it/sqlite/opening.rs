@@ -202,7 +202,7 @@ async fn the_settings_hold() {
 fn b25_rows_that_no_state_has_are_refused_by_the_schema() {
     let file = File::migrated();
     let connection = file.raw();
-    let insert = include_str!("../../../sql/sqlite/insert.sql");
+    let insert = include_str!("../../../sql/sqlite/insert_or_load.sql");
     let put = |key: &str, row: &Row| {
         connection.execute(
             insert,
