@@ -11,5 +11,7 @@ mod memory_store;
 mod records;
 mod traces;
 
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
