@@ -6,6 +6,7 @@
 mod fingerprints;
 mod keys;
 mod laws;
-mod receipts;
 mod model;
+mod policies;
+mod receipts;
 mod table;
