@@ -23,7 +23,7 @@ mod transaction;
 pub use self::sqlx::Borrowing;
 
 use crate::body::{Request, Response};
-use crate::capture::{Broken, Captured, read_request};
+use crate::capture::{Broken, Captured};
 use crate::claim::Command;
 use crate::engine::{Engine, Shared};
 use crate::flight::{Joined, Leader, Stage};
@@ -193,9 +193,14 @@ impl Route {
     where
         B: http_body::Body<Data = Bytes>,
     {
-        let (head, body) = request.into_parts();
-        match read_request(body, self.policy().body_bytes_max).await {
-            Ok(body) => Ok(Request::from_parts(head, body)),
+        let (mut head, body) = request.into_parts();
+        match self.room().read(body).await {
+            Ok((body, taken)) => {
+                if let Some(taken) = taken {
+                    head.extensions.insert(taken);
+                }
+                Ok(Request::from_parts(head, body))
+            }
             Err(broken) => Err(unread(self, &broken, &head.headers)),
         }
     }
@@ -205,11 +210,13 @@ fn unread(route: &Route, broken: &Broken, headers: &HeaderMap) -> Response {
     let key = key_of(route, headers).ok().flatten();
     match broken {
         Broken::TooLarge(limit) => Problem::BodyTooLarge(*limit).into_response(key.as_ref()),
-        // The client went away in the middle of its body; whoever still reads this answer is told
-        // that nothing ran.
-        Broken::Lost => {
+        // Nothing ran. Whoever still reads this answer is told that its body did not arrive.
+        Broken::Slow | Broken::Lost => {
             let mut response = Response::new(crate::capture::empty());
-            *response.status_mut() = http::StatusCode::BAD_REQUEST;
+            *response.status_mut() = match broken {
+                Broken::Slow => http::StatusCode::REQUEST_TIMEOUT,
+                Broken::TooLarge(_) | Broken::Lost => http::StatusCode::BAD_REQUEST,
+            };
             response
                 .headers_mut()
                 .insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
