@@ -24,13 +24,14 @@ mod sql;
 mod sweep;
 mod value;
 
+pub use crate::facts::{Durability, MIGRATIONS};
 pub use answers::INLINE_BODY_BYTES_MAX;
 pub use atomic::{Open, Tx};
 pub use connect::{CONNECTIONS_DEFAULT, connect, connect_with};
 pub use connection::Statements;
 pub use deadpool_postgres::Pool;
 pub use group::{GROUP_MAX, WAITING_MAX};
-pub use schema::{MIGRATIONS, migrate};
+pub use schema::migrate;
 
 use crate::error::StoreError;
 use crate::row::{check_offer, check_swap};
@@ -43,16 +44,6 @@ use samekey_core::record::Record;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Whether the server must keep what it confirms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// A server with `fsync`, `full_page_writes` or `synchronous_commit` off is refused.
-    #[default]
-    Required,
-    /// Any server is taken. After a crash keys may be forgotten and commands run twice: for tests.
-    Waived,
-}
 
 /// How a ledger uses its database. Start from [`Options::default`].
 #[derive(Clone, Debug, PartialEq, Eq)]

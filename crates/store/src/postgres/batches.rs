@@ -66,7 +66,7 @@ impl Batch for Offers {
         for row in &rows {
             let place = place(row)?;
             let (Some(slot), Some(entry)) = (answers.get_mut(place), entries.get(place)) else {
-                return Err(cells::missing());
+                return Err(failure::missing());
             };
             *slot = match cells::found(row, 1)? {
                 Found::Inserted(now) => {
@@ -89,7 +89,7 @@ impl Batch for Offers {
                 Some(answer) => answer,
                 // It may have been swept since; then the caller sees a key that is free, and comes
                 // again with its offer.
-                None => loaded.next().ok_or_else(cells::missing)?.map(Arrived::Found),
+                None => loaded.next().ok_or_else(failure::missing)?.map(Arrived::Found),
             });
         }
         connection.release();
@@ -136,7 +136,7 @@ impl Batch for Swaps {
 
         let mut written = vec![false; entries.len()];
         for row in &rows {
-            *written.get_mut(place(row)?).ok_or_else(cells::missing)? = true;
+            *written.get_mut(place(row)?).ok_or_else(failure::missing)? = true;
         }
         let changed = entries.iter().zip(&written).filter(|(_, written)| !**written);
         let loads = changed.map(|(entry, _)| load(&connection, &entry.scope));
@@ -146,7 +146,7 @@ impl Batch for Swaps {
             swaps.push(if written {
                 Ok(Swap::Written)
             } else {
-                loaded.next().ok_or_else(cells::missing)?.map(Swap::Changed)
+                loaded.next().ok_or_else(failure::missing)?.map(Swap::Changed)
             });
         }
         connection.release();
@@ -189,7 +189,7 @@ async fn commit(
 pub(super) async fn load(connection: &Connection, scope: &Scope) -> Result<Seen, StoreError> {
     for _ in 0..answers::FETCHES_MAX {
         let rows = connection.read(&sql::LOAD, &[&scope.org.as_str(), &scope.key.as_str()]).await?;
-        let row = rows.first().ok_or_else(cells::missing)?;
+        let row = rows.first().ok_or_else(failure::missing)?;
         if let Some(seen) = answers::complete(connection, scope, cells::found(row, 0)?).await? {
             return Ok(seen);
         }
@@ -200,7 +200,7 @@ pub(super) async fn load(connection: &Connection, scope: &Scope) -> Result<Seen,
 fn place(row: &tokio_postgres::Row) -> Result<usize, StoreError> {
     // The database counts from 1.
     let place: i64 = row.try_get(0).map_err(|_| failure::column())?;
-    usize::try_from(place.saturating_sub(1)).map_err(|_| cells::missing())
+    usize::try_from(place.saturating_sub(1)).map_err(|_| failure::missing())
 }
 
 struct Scopes<'a> {
