@@ -16,10 +16,15 @@ use samekey_core::key::Scope;
 use samekey_core::record::Record;
 use std::sync::Arc;
 
-/// How long a group, or one of its entries alone, waits for a row that another transaction holds.
-/// Long enough for another group's commit, short enough that one open atomic key delays the others
-/// by next to nothing.
-const LOCK_WAIT: &str = "25ms";
+/// How a group begins. Its plan is made once and kept, perhaps while the table is still empty; so it
+/// is held to the index from the start, whatever the server thinks of the table's size then. The lock
+/// timeout is long enough for another group's commit, and short enough that one open atomic key
+/// delays the others by next to nothing.
+const BEGIN: &str = "begin isolation level read committed read write; \
+                     set local lock_timeout = '25ms'; \
+                     set local enable_seqscan = off; \
+                     set local enable_hashjoin = off; \
+                     set local enable_mergejoin = off";
 
 /// Inserts or loads.
 pub(super) struct Offers(pub(super) Arc<Core>);
@@ -161,11 +166,10 @@ async fn commit(
     parameters: &[Cell<'_>],
     outdated: &[(&Scope, Day)],
 ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
-    let begin = format!("begin read write; set local lock_timeout = '{LOCK_WAIT}'");
     let removals = outdated.iter().map(|(scope, day)| answers::remove(connection, scope, *day));
     // First polled in this order, they are sent in this order.
     let work = join4(
-        connection.batch_execute(&begin),
+        connection.batch_execute(BEGIN),
         connection.run(ready, parameters),
         join_all(removals),
         connection.batch_execute("commit"),
