@@ -45,6 +45,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Finds rows that no machine makes, for operators: parameters are the organisation and key after
+/// which to look (empty texts for the first page) and how many rows at the most.
+pub const ROW_FAULTS: &str = include_str!("../sql/postgres/row_faults.sql");
+
 /// How a ledger uses its database. Start from [`Options::default`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {

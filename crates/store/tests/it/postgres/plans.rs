@@ -99,6 +99,30 @@ async fn a_group_goes_along_the_index_from_the_first_row_on() {
     assert_eq!(scans().await, before);
 }
 
+/// What no check constraint holds is found by a statement for operators.
+#[tokio::test]
+async fn a_row_that_no_machine_makes_is_found() {
+    let fixture = Fixture::new().await;
+    let faults = statements().into_iter().find(|(name, _)| name == "row_faults").unwrap().1;
+    super::everything(&fixture.ledger).await;
+    let found = async || fixture.outside.query(&faults, &[&"", &"", &10_i64]).await.unwrap().len();
+    assert_eq!(found().await, 0);
+    for fault in [
+        "state = 'finished'",
+        "since = null",
+        "request_sha = 'short'",
+        "answer_status = null",
+        "ask_after = now()",
+        "revision = 0",
+        "holder = ''",
+        "answer_day = '2026-01-01'",
+    ] {
+        fixture.execute(&format!("begin; update samekey.keys set {fault}")).await;
+        assert_eq!(found().await, 1, "{fault}");
+        fixture.execute("rollback").await;
+    }
+}
+
 /// Settling changes no indexed column, so that every update stays on its page.
 #[tokio::test]
 async fn every_update_stays_on_its_page() {
