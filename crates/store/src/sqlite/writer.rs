@@ -40,12 +40,6 @@ struct Totals {
     jobs: AtomicU64,
 }
 
-impl std::fmt::Debug for dyn Job {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Job(..)")
-    }
-}
-
 impl Writer {
     /// Starts the thread on its connection.
     pub(super) fn start(mut connection: Connection) -> Result<Writer, StoreError> {

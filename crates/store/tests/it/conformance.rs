@@ -437,5 +437,8 @@ pub async fn b10_the_dialogues_read_the_same<L: Ledger, A: Aging>(ledger: &Arc<L
     let clock = samekey_store::memory::HandClock::at(Time::from_micros(1_700_000_000_000_000));
     let oracle = samekey_store::memory::MemoryLedger::with_clock(&clock);
     let expected = crate::dialogues::all(&oracle, &clock).await;
-    assert_eq!(found, expected);
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found, expected, "the store's line on the left, memory's on the right");
+    }
+    assert_eq!(found.len(), expected.len());
 }

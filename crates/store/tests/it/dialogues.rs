@@ -1,7 +1,7 @@
 //! Dialogues between requests and a ledger, with the machine in between as a service would have it,
 //! written down line by line. Two stores on which they read differently do not keep one contract.
 //!
-//! Times are shown as distances from the store's now, in steps of ten seconds, since databases go on
+//! Times are shown as distances from the store's now, in steps of half a minute, since databases go on
 //! while a test runs.
 
 use crate::conformance::Aging;
@@ -100,11 +100,11 @@ impl<'l, L: Ledger> Talk<'l, L> {
     }
 }
 
-/// A distance from now, to the nearest ten seconds.
+/// A distance from now, to the nearest half minute: up to a quarter of one may go by unseen.
 pub fn distance(time: Time, now: Time) -> String {
     let micros = time.micros() - now.micros();
-    let tens = (micros + 5_000_000).div_euclid(10_000_000);
-    format!("{:+}s", tens * 10)
+    let halves = (micros + 15_000_000).div_euclid(30_000_000);
+    format!("{:+}s", halves * 30)
 }
 
 fn show_verdict(verdict: &Verdict, now: Time) -> String {
@@ -225,6 +225,7 @@ async fn steal_after_expiry<L: Ledger, A: Aging>(
     };
     let mut talk = Talk::about(ledger, &format!("steal, {how} lease"), safe(MINUTE));
     talk.request(1, 1).await;
+    aging.age(MINUTE / 2).await;
     talk.event("renew", Input::Renew(hold(1, 1))).await;
     aging.age(2 * MINUTE).await;
     talk.policy = safe(second);

@@ -5,6 +5,7 @@ mod bench;
 mod busy;
 mod file;
 mod group;
+mod hands;
 mod opening;
 mod processes;
 

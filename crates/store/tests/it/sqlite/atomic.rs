@@ -279,6 +279,7 @@ async fn s5_a_command_whose_transaction_is_gone_settles_nothing() {
         };
         assert_eq!(tx.reclaim(&claim).map_err(|error| error.kind()), Err(Kind::Misused));
         assert_eq!(tx.settle(&claim).map_err(|error| error.kind()), Err(Kind::Misused));
+        assert_eq!(tx.undo().map_err(|error| error.kind()), Err(Kind::Misused));
         assert!(effect(tx.connection(), "past the end").is_err());
         AtomicEnd::Commit(())
     });

@@ -47,7 +47,7 @@ pub type Queued<'l, T> = Pin<Box<dyn Future<Output = T> + 'l>>;
 pub fn queue<'l, T>(future: impl Future<Output = T> + 'l) -> Queued<'l, T> {
     let mut future: Queued<'l, T> = Box::pin(future);
     let first = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(first.is_pending(), "the writer is held up");
+    assert!(first.is_pending(), "its thread is held up");
     future
 }
 

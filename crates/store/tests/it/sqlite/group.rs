@@ -354,10 +354,13 @@ async fn a_destructor_that_panics_stops_neither_writer_nor_reader() {
     assert_eq!(effects(&file), ["same group"], "and indeed it was");
     assert_eq!(ledger.write(write("after")).await, Ok(Ok(1)));
     for _ in 0..10 {
-        drop(queue(ledger.read(|_| {
-            std::thread::yield_now();
+        let (go, gone) = mpsc::channel::<()>();
+        let read = queue(ledger.read(move |_| {
+            gone.recv_timeout(Duration::from_secs(20)).expect("a word");
             Some(Bomb)
-        })));
+        }));
+        drop(read);
+        go.send(()).expect("the reader waits");
     }
     assert_eq!(ledger.read(|_| 7).await, Ok(7));
 }
@@ -404,17 +407,25 @@ async fn a_read_cannot_write_and_leaves_nothing_open() {
 }
 
 #[tokio::test]
-async fn closing_waits_for_what_waits() {
+async fn closing_waits_for_what_runs() {
     let file = File::migrated();
     let ledger = with_effects(&file).await;
-    let job = queue(ledger.write(write("waits")));
-    // A queued job lives on its own; only its answer borrows the ledger.
+    let (start, started) = mpsc::channel();
+    let (go, gone) = mpsc::channel::<()>();
+    let job = queue(ledger.write(move |connection| {
+        start.send(()).expect("somebody waits");
+        gone.recv_timeout(Duration::from_secs(20)).expect("a word");
+        AtomicEnd::Commit(effect(connection, "running"))
+    }));
+    started.recv_timeout(Duration::from_secs(20)).expect("it runs");
+    // It has begun, so that it is run to its end although nobody asks for its answer any more.
     drop(job);
-    let kept = ledger.write(write("kept")).await;
-    assert_eq!(kept, Ok(Ok(1)));
-    ledger.close().await;
+    let close = queue(ledger.close());
+    go.send(()).expect("the writer waits");
+    close.await;
     let log = file.directory().join("orders.db-wal");
     assert!(!log.exists(), "the last connection has folded the log into the file");
+    assert_eq!(effects(&file), ["running"]);
 }
 
 /// A transaction that begins with a read must have the lock all the same: upgraded later, it would
