@@ -75,6 +75,15 @@ async fn measure(url: &str) -> Outcome {
             rate(&bench, CONNECTIONS, |bench| async move { lookup(&bench).await }).await?,
             rate(&bench, 64, |bench| async move { external(&bench).await }).await?,
         ];
+        if round == ROUNDS {
+            println!("processor time of the server and of this process, in µs a command:");
+            cost(&bench, "by hand", |bench| async move { by_hand(&bench).await }).await?;
+            cost(&bench, "keyed", |bench| async move { keyed(&bench).await }).await?;
+            cost(&bench, "begun and committed", |bench| async move { unkeyed(&bench).await })
+                .await?;
+            cost(&bench, "replay by begin", |bench| async move { replay(&bench).await }).await?;
+            cost(&bench, "replay by load", |bench| async move { lookup(&bench).await }).await?;
+        }
         // The first round only warms up.
         if round > 0 {
             for (rates, found) in rates.iter_mut().zip(found) {
@@ -125,6 +134,58 @@ where
         all += task.await??;
     }
     Ok(f64::from(all) / start.elapsed().as_secs_f64())
+}
+
+/// Processor time is what the machine's other work changes least.
+async fn cost<W, F>(bench: &Arc<Bench>, name: &str, work: W) -> Outcome
+where
+    W: Fn(Arc<Bench>) -> F + Copy + Send + 'static,
+    F: Future<Output = Outcome> + Send,
+{
+    const COMMANDS: u32 = 4_000;
+    let mut pids: Vec<i32> = Vec::new();
+    {
+        let client = bench.pool.get().await?;
+        let sessions = "select pid from pg_stat_activity where datname = current_database()";
+        for row in client.query(sessions, &[]).await? {
+            pids.push(row.get(0));
+        }
+    }
+    let before = (ticks(&pids)?, ticks(&[std::process::id().cast_signed()])?);
+    let mut tasks = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let bench = bench.clone();
+        tasks.push(tokio::spawn(async move {
+            for _ in 0..COMMANDS / CONNECTIONS as u32 {
+                work(bench.clone()).await?;
+            }
+            Ok::<(), Box<dyn Error + Send + Sync>>(())
+        }));
+    }
+    for task in tasks {
+        task.await??;
+    }
+    let after = (ticks(&pids)?, ticks(&[std::process::id().cast_signed()])?);
+    let each = |ticks: u64| ticks as f64 * 10_000.0 / f64::from(COMMANDS);
+    println!(
+        "{name:<20} server {:>5.0}  client {:>5.0}",
+        each(after.0 - before.0),
+        each(after.1 - before.1)
+    );
+    Ok(())
+}
+
+/// Processor time of some processes in hundredths of a second.
+fn ticks(pids: &[i32]) -> Result<u64, Box<dyn Error + Send + Sync>> {
+    let mut all = 0;
+    for pid in pids {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        let (_, fields) = stat.rsplit_once(')').ok_or("a process")?;
+        for field in fields.split_whitespace().skip(11).take(2) {
+            all += field.parse::<u64>()?;
+        }
+    }
+    Ok(all)
 }
 
 async fn by_hand(bench: &Bench) -> Outcome {
