@@ -112,14 +112,15 @@ async fn compare(
     let mut ratios = Vec::new();
     for round in 0..plan.rounds {
         // Who goes first alternates too, so that a slow drift favours nobody.
-        let ratio = if round % 2 == 0 {
-            let first = one.0.round(&one.1, plan.round).await?;
-            first / other.0.round(&other.1, plan.round).await?
+        let (mine, theirs) = if round % 2 == 0 {
+            let mine = one.0.round(&one.1, plan.round).await?;
+            (mine, other.0.round(&other.1, plan.round).await?)
         } else {
-            let first = other.0.round(&other.1, plan.round).await?;
-            one.0.round(&one.1, plan.round).await? / first
+            let theirs = other.0.round(&other.1, plan.round).await?;
+            (one.0.round(&one.1, plan.round).await?, theirs)
         };
-        eprintln!("   round {}: {ratio:.2}", round + 1);
+        let ratio = mine / theirs;
+        eprintln!("   round {}: {ratio:.2}  ({mine:.0} and {theirs:.0} a second)", round + 1);
         ratios.push(ratio);
     }
     Ok(ratios)

@@ -39,14 +39,15 @@ pub async fn grouped(plan: Plan, table: &mut Table) -> Result<(), Failure> {
     commands(&ledger, &numbers, Duration::from_secs(1)).await?;
     inserts(&pool, &numbers, Duration::from_secs(1)).await?;
     for round in 0..plan.rounds {
-        let ratio = if round % 2 == 0 {
-            let first = commands(&ledger, &numbers, plan.round).await?;
-            first / inserts(&pool, &numbers, plan.round).await?
+        let (mine, theirs) = if round % 2 == 0 {
+            let mine = commands(&ledger, &numbers, plan.round).await?;
+            (mine, inserts(&pool, &numbers, plan.round).await?)
         } else {
-            let first = inserts(&pool, &numbers, plan.round).await?;
-            commands(&ledger, &numbers, plan.round).await? / first
+            let theirs = inserts(&pool, &numbers, plan.round).await?;
+            (commands(&ledger, &numbers, plan.round).await?, theirs)
         };
-        eprintln!("   round {}: {ratio:.2}", round + 1);
+        let ratio = mine / theirs;
+        eprintln!("   round {}: {ratio:.2}  ({mine:.0} and {theirs:.0} a second)", round + 1);
         ratios.push(ratio);
     }
     table.ratio("f", "grouped claim + settle / a bare single-row insert", &ratios, Some(1.50));

@@ -5,12 +5,17 @@ mod sqlite;
 
 use crate::load::Failure;
 use axum::Router;
-use axum::serve::ListenerExt;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
 use samekey::Route;
 use samekey::core::policy::Choices;
 use samekey::store::address::Address;
 use serde::Deserialize;
 use tokio::net::TcpListener;
+
+/// What a connection may buffer of a request that comes faster than it is read.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// The body that every form reads.
 #[derive(Deserialize)]
@@ -27,11 +32,19 @@ pub async fn serve(database: &str) -> Result<(), Failure> {
     };
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    axum::serve(listener, router).await?;
-    Ok(())
+    let mut http = Builder::new(TokioExecutor::new()).http1_only();
+    // The default lets every connection buffer several hundred kibibytes.
+    http.http1().max_buf_size(BUFFER_BYTES_MAX);
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let service = TowerToHyperService::new(router.clone());
+        let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
+        tokio::spawn(async move {
+            // The load generator closes when a round is over.
+            let _ = connection.await;
+        });
+    }
 }
 
 /// An answer of 200 bytes.

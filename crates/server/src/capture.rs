@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const SMALL_BODY_BYTES: usize = 64 * 1024;
 /// How many bytes of larger bodies a route holds at a time. A body that finds no room is left with its
 /// sender until another command has ended, so that many of them cannot fill the memory.
-const LARGE_BODY_BYTES_AT_ONCE: usize = 32 << 20;
+const LARGE_BODY_BYTES_AT_ONCE: usize = 16 << 20;
 /// How long a sender may take for its body. Whoever needs longer for a command is not serious, and
 /// would keep room that others wait for.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
@@ -101,7 +101,8 @@ impl Room {
                 taken = self.take(most).await;
             }
             if all.is_empty() {
-                all.reserve(most.min(read.max(SMALL_BODY_BYTES).saturating_mul(2)));
+                // Once it has room, it gets its memory in one piece.
+                all.reserve(if taken.is_some() { most } else { SMALL_BODY_BYTES });
                 all.extend_from_slice(&std::mem::take(&mut first));
             }
             if all.capacity() < read {

@@ -16,12 +16,14 @@ use samekey_core::key::Scope;
 use samekey_core::record::Record;
 use std::sync::Arc;
 
-/// How a group begins. Its plan is made once and kept, perhaps while the table is still empty; so it
-/// is held to the index from the start, whatever the server thinks of the table's size then. The lock
+/// How a group begins. Its plan is made once and kept: for arrays the server would else plan anew
+/// every time, which costs about as much as a group of thirty. It may be made while the table is still
+/// empty; so it is held to the index from the start, whatever the server thinks of the table then. The lock
 /// timeout is long enough for another group's commit, and short enough that one open atomic key
 /// delays the others by next to nothing.
 const BEGIN: &str = "begin isolation level read committed read write; \
                      set local lock_timeout = '25ms'; \
+                     set local plan_cache_mode = force_generic_plan; \
                      set local enable_seqscan = off; \
                      set local enable_hashjoin = off; \
                      set local enable_mergejoin = off";
@@ -56,24 +58,21 @@ impl Batch for Offers {
         let ready = connection.ready(&sql::CLAIM_GROUP).await?;
         let scopes = Scopes::of(entries.iter().map(|entry| &entry.scope));
         let mut columns: Arrays<Span> = Arrays::default();
-        let mut opens = Vec::with_capacity(entries.len());
         for entry in entries {
             columns.push(Row::of(&entry.record));
-            opens.push(entry.record.is_open());
         }
         let mut parameters: Vec<Cell<'_>> = vec![&scopes.orgs, &scopes.keys];
         parameters.extend(columns.all());
-        parameters.push(&opens);
         let rows = commit(&connection, &ready, &parameters, &[]).await?;
 
         let mut answers: Vec<Option<Result<Arrived, StoreError>>> = Vec::new();
         answers.resize_with(entries.len(), || None);
         for row in &rows {
-            let place = place(row)?;
+            let place = scopes.place(row)?;
             let (Some(slot), Some(entry)) = (answers.get_mut(place), entries.get(place)) else {
                 return Err(failure::missing());
             };
-            *slot = match cells::found(row, 1)? {
+            *slot = match cells::found(row, 2)? {
                 Found::Inserted(now) => {
                     Some(Ok(Arrived::Inserted(cells::inserted(&entry.record, now))))
                 }
@@ -213,6 +212,18 @@ struct Scopes<'a> {
 }
 
 impl<'a> Scopes<'a> {
+    /// The place of the entry that a result row, which begins with its scope, belongs to. Groups are
+    /// sorted by scope and have every scope once.
+    fn place(&self, row: &tokio_postgres::Row) -> Result<usize, StoreError> {
+        let org: &str = row.try_get(0).map_err(|_| failure::column())?;
+        let key: &str = row.try_get(1).map_err(|_| failure::column())?;
+        let first = self.orgs.partition_point(|one| *one < org);
+        let end = self.orgs.partition_point(|one| *one <= org);
+        let keys = self.keys.get(first..end).unwrap_or_default();
+        let place = keys.binary_search(&key).map_err(|_| failure::missing())?;
+        Ok(first.saturating_add(place))
+    }
+
     fn of(scopes: impl Iterator<Item = &'a Scope>) -> Scopes<'a> {
         let (orgs, keys) = scopes.map(|scope| (scope.org.as_str(), scope.key.as_str())).unzip();
         Scopes { orgs, keys }

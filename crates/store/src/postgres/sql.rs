@@ -136,7 +136,6 @@ pub(crate) static CLAIM_GROUP: Sql = sql!(
     INT2_ARRAY,
     BYTEA_ARRAY,
     BYTEA_ARRAY,
-    BOOL_ARRAY,
 );
 
 /// Compare-and-set for a group of rows.

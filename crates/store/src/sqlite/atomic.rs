@@ -5,7 +5,8 @@ use super::rows;
 use super::writer::ended_by_job;
 use crate::error::{Kind, StoreError};
 use crate::memory::host_now;
-use crate::{Arrived, Swap};
+use crate::row::{check_offer, check_swap};
+use crate::{Arrived, Seen, Swap};
 use rusqlite::Connection;
 use samekey_core::key::Scope;
 use samekey_core::record::{Record, State};
@@ -14,13 +15,16 @@ use std::cell::{Cell, RefCell};
 
 /// The transaction of one atomic command, open on the writer's thread.
 ///
-/// The key's row, the caller's own statements and the stored answer stand or fall together. While
-/// it is open every other writer of the file waits, so a job works on the database and on nothing
+/// The key's row, the caller's own statements and the stored answer stand or fall together. The claim
+/// is the write lock of the file: nobody else can write, or see what is not committed, so the row is
+/// written once, with its answer, and a claim without one is never in the table. While it is open every other writer of the file waits, so a job works on the database and on nothing
 /// else: no call to the outside, no sleep, no lock.
 pub struct AtomicTx<'c> {
     place: &'c Place<'c>,
     scope: &'c Scope,
     arrived: Arrived,
+    /// The row as it lies in the table.
+    stored: RefCell<Record>,
     /// What [`AtomicTx::undo`] goes back to.
     claim: RefCell<Record>,
     current: RefCell<Record>,
@@ -53,15 +57,12 @@ impl<'c> AtomicTx<'c> {
     /// # Errors
     /// [`Kind::Misused`] for a `next` whose revision does not grow; else failures of the world.
     pub fn reclaim(&self, next: &Record) -> Result<Swap, StoreError> {
-        let swap = self.write(next)?;
-        if swap == Swap::Written {
-            self.place.guard.ours(|| {
-                self.place.connection.execute_batch("release samekey_work; savepoint samekey_work")
-            })?;
-            self.claimed.set(true);
-            *self.claim.borrow_mut() = next.clone();
-        }
-        Ok(swap)
+        self.still_open()?;
+        check_swap(&self.current.borrow(), next)?;
+        self.claimed.set(true);
+        *self.claim.borrow_mut() = next.clone();
+        *self.current.borrow_mut() = next.clone();
+        Ok(Swap::Written)
     }
 
     /// Undoes every statement of the job since it began, or since [`AtomicTx::reclaim`]; the claim
@@ -71,9 +72,7 @@ impl<'c> AtomicTx<'c> {
     /// Failures of the world; the job has to end with [`AtomicEnd::RollBack`] then.
     pub fn undo(&self) -> Result<(), StoreError> {
         self.still_open()?;
-        self.place
-            .guard
-            .ours(|| self.place.connection.execute_batch("rollback to samekey_work"))?;
+        self.place.guard.ours(|| rows::tell(self.place.connection, "rollback to samekey_work"))?;
         let claim = self.claim.borrow().clone();
         *self.current.borrow_mut() = claim;
         Ok(())
@@ -90,11 +89,19 @@ impl<'c> AtomicTx<'c> {
 
     fn write(&self, next: &Record) -> Result<Swap, StoreError> {
         self.still_open()?;
-        let seen = self.current.borrow().clone();
-        let swap =
-            self.place.guard.ours(|| rows::swap(self.place.connection, self.scope, &seen, next))?;
+        check_swap(&self.current.borrow(), next)?;
+        let stored = self.stored.borrow().clone();
+        let connection = self.place.connection;
+        let swap = self.place.guard.ours(|| {
+            if stored.revision == 0 {
+                rows::insert(connection, self.scope, next)
+            } else {
+                rows::swap(connection, self.scope, &stored, next)
+            }
+        })?;
         if swap == Swap::Written {
             *self.current.borrow_mut() = next.clone();
+            *self.stored.borrow_mut() = next.clone();
         }
         Ok(swap)
     }
@@ -143,10 +150,12 @@ pub(super) fn run<T>(
         Arrived::Inserted(seen) => (seen.record.clone(), true),
         Arrived::Found(seen) => (seen.record.clone(), false),
     };
+    let stored = if claimed { Record::ABSENT } else { record.clone() };
     let tx = AtomicTx {
         place,
         scope,
         arrived,
+        stored: RefCell::new(stored),
         claim: RefCell::new(record.clone()),
         current: RefCell::new(record),
         claimed: Cell::new(claimed),
@@ -165,7 +174,11 @@ pub(super) fn run<T>(
 }
 
 fn begin(place: &Place<'_>, scope: &Scope, offer: &Record) -> Result<Arrived, StoreError> {
-    let arrived = rows::arrive(place.connection, scope, offer)?;
-    place.connection.execute_batch("savepoint samekey_work")?;
-    Ok(arrived)
+    check_offer(offer)?;
+    let seen = rows::load(place.connection, scope)?;
+    if seen.record.revision > 0 {
+        return Ok(Arrived::Found(seen));
+    }
+    let record = offer.clone().counted_from(seen.now);
+    Ok(Arrived::Inserted(Seen { record, now: seen.now }))
 }

@@ -6,12 +6,13 @@ use crate::row::{Row, check_offer, check_swap};
 use crate::{Arrived, LIST_PAGE_MAX, OpenRecord, SWEEP_BATCH_MAX, Seen, Swap, SweepPass};
 use rusqlite::{Connection, OptionalExtension, params};
 use samekey_core::key::{Key, Org, Scope};
-use samekey_core::record::Record;
+use samekey_core::record::{Record, State};
 use samekey_core::time::Time;
 
 const INSERT: &str = include_str!("../../sql/sqlite/insert_or_load.sql");
 const LOAD: &str = include_str!("../../sql/sqlite/load.sql");
 const SWAP: &str = include_str!("../../sql/sqlite/swap.sql");
+const SETTLE: &str = include_str!("../../sql/sqlite/settle.sql");
 const SWEEP_FIND: &str = include_str!("../../sql/sqlite/sweep_find.sql");
 const SWEEP_DELETE: &str = include_str!("../../sql/sqlite/sweep_delete.sql");
 const OPEN_INSERT: &str = include_str!("../../sql/sqlite/open_insert.sql");
@@ -28,7 +29,19 @@ pub(super) fn arrive(
     check_offer(offer)?;
     let now = host_now();
     let record = offer.clone().counted_from(now);
-    let row = Row::of(&record);
+    Ok(match insert(connection, scope, &record)? {
+        Swap::Written => Arrived::Inserted(Seen { record, now }),
+        Swap::Changed(seen) => Arrived::Found(seen),
+    })
+}
+
+/// Inserts a row, unless the key has one.
+pub(super) fn insert(
+    connection: &Connection,
+    scope: &Scope,
+    record: &Record,
+) -> Result<Swap, StoreError> {
+    let row = Row::of(record);
     let inserted = connection.prepare_cached(INSERT)?.execute(params![
         scope.org.as_str(),
         scope.key.as_str(),
@@ -54,11 +67,7 @@ pub(super) fn arrive(
         row.answer_headers,
         row.answer_body,
     ])?;
-    Ok(if inserted == 1 {
-        Arrived::Inserted(Seen { record, now })
-    } else {
-        Arrived::Found(load(connection, scope)?)
-    })
+    swapped(connection, scope, inserted)
 }
 
 /// Loads the row of a key.
@@ -85,6 +94,22 @@ pub(super) fn swap(
     check_swap(seen, next)?;
     let row = Row::of(next);
     let expected = Row::of(seen);
+    if settles(seen, next) {
+        let written = connection.prepare_cached(SETTLE)?.execute(params![
+            scope.org.as_str(),
+            scope.key.as_str(),
+            row.revision,
+            row.state,
+            row.since,
+            row.answer_status,
+            row.answer_headers,
+            row.answer_body,
+            expected.holder,
+            expected.fence,
+            expected.revision,
+        ])?;
+        return swapped(connection, scope, written);
+    }
     let written = connection.prepare_cached(SWAP)?.execute(params![
         scope.org.as_str(),
         scope.key.as_str(),
@@ -113,7 +138,26 @@ pub(super) fn swap(
         expected.fence,
         expected.revision,
     ])?;
+    swapped(connection, scope, written)
+}
+
+fn swapped(connection: &Connection, scope: &Scope, written: usize) -> Result<Swap, StoreError> {
     Ok(if written == 1 { Swap::Written } else { Swap::Changed(load(connection, scope)?) })
+}
+
+/// Whether all that changes is that a running record gets its answer.
+fn settles(seen: &Record, next: &Record) -> bool {
+    let (State::Running(running), State::Done(done)) = (&seen.state, &next.state) else {
+        return false;
+    };
+    running.request == done.request
+        && seen.hold() == next.hold()
+        && seen.keep_until == next.keep_until
+}
+
+/// Runs a statement without parameters and rows, prepared once.
+pub(super) fn tell(connection: &Connection, statement: &str) -> Result<(), rusqlite::Error> {
+    connection.prepare_cached(statement)?.execute([]).map(|_| ())
 }
 
 /// Notes whether a key is open now, in the table through which recovery finds it. It does not go by

@@ -11,6 +11,7 @@
 use super::fault::of_commit;
 use super::guard::Guard;
 use super::job::{Fate, Job, Place};
+use super::rows;
 use crate::error::{Kind, StoreError};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -178,7 +179,7 @@ impl Desk {
     /// # Errors
     /// The transaction is gone, or in a state in which it must not be committed.
     fn run(&self, job: &mut dyn Job) -> Result<(), StoreError> {
-        self.connection.execute_batch("savepoint samekey_job")?;
+        rows::tell(&self.connection, "savepoint samekey_job")?;
         let place = Place { connection: &self.connection, guard: &self.guard };
         let fate = job.run(&place);
         let misused = self.guard.was_misused();
@@ -189,13 +190,13 @@ impl Desk {
         if self.connection.is_autocommit() {
             return Err(ended_by_job());
         }
-        let end = match fate {
-            Fate::Keep if !misused => "release samekey_job",
+        match fate {
+            Fate::Keep if !misused => {}
             Fate::Keep | Fate::Undo | Fate::Waiting => {
-                "rollback to samekey_job; release samekey_job"
+                rows::tell(&self.connection, "rollback to samekey_job")?;
             }
-        };
-        Ok(self.connection.execute_batch(end)?)
+        }
+        Ok(rows::tell(&self.connection, "release samekey_job")?)
     }
 
     fn give_up(&self) {
