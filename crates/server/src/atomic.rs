@@ -38,7 +38,7 @@ use samekey_core::outcome::Ending;
 use samekey_core::policy::KeyRule;
 use samekey_core::receipt::Receipt;
 use samekey_core::step::{RetryAfter, Verdict};
-use samekey_store::Seen;
+use samekey_store::{Seen, crash_point};
 use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -97,6 +97,8 @@ impl<S: Send + Sync + 'static> Engine<S> {
             }
         };
         let scope = Scope { org: caller.org.clone(), key: key.clone() };
+        #[cfg(samekey_bugs)]
+        let scope = crate::bugs::scope(scope);
         let command =
             Command::new(scope, route.clone(), caller, request, shared.algorithms.clone());
         let command = match command {
@@ -107,7 +109,13 @@ impl<S: Send + Sync + 'static> Engine<S> {
             }
         };
         let task = shared.tasks.clone();
-        join(task.spawn(see_through(shared, command, lead)), Some(&key)).await
+        #[cfg(samekey_bugs)]
+        if crate::bugs::planted("handler-not-spawned") {
+            return see_through(shared, command, lead).await;
+        }
+        let response = join(task.spawn(see_through(shared, command, lead)), Some(&key)).await;
+        crash_point!("reply.before");
+        response
     }
 }
 
@@ -249,6 +257,12 @@ pub(crate) fn conclude(route: &Route, captured: &Captured) -> Conclusion {
             (status, route.keep().fact(status, lines(response.headers())))
         }
     };
+    #[cfg(samekey_bugs)]
+    let receipt = crate::bugs::receipt(receipt, captured.headers());
+    #[cfg(samekey_bugs)]
+    if status == 408 && crate::bugs::planted("timeout-status-stored") {
+        return Conclusion::Undo(receipt);
+    }
     match Ending::of_status(status) {
         Ending::Success => Conclusion::Keep(receipt),
         Ending::Refused => Conclusion::Undo(receipt),

@@ -32,6 +32,10 @@ where
         if read > limit {
             return Err(Broken::TooLarge(limit));
         }
+        #[cfg(samekey_bugs)]
+        if first.is_some() && crate::bugs::planted("body-not-read") {
+            break;
+        }
         // Most commands come in one frame, which is passed on as it is.
         match &first {
             None => first = Some(data),
@@ -62,6 +66,14 @@ pub(crate) enum Captured {
 }
 
 impl Captured {
+    #[cfg(samekey_bugs)]
+    pub(crate) fn headers(&self) -> &http::HeaderMap {
+        match self {
+            Captured::Whole { head, .. } => &head.headers,
+            Captured::Long(response) => response.headers(),
+        }
+    }
+
     /// The answer as it goes to the caller.
     pub(crate) fn into_response(self) -> Response {
         match self {

@@ -34,6 +34,8 @@ pub enum Target {
     Every,
     /// A statement, executed, whose text has this in it, in lower case.
     Statement(&'static str),
+    /// The commit of a transaction, sent as a statement of its own.
+    Commit,
 }
 
 /// How a connection fails.
@@ -81,6 +83,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Plan {
     fault: Option<Fault>,
+    /// Whether nothing gets through after the fault.
+    is_last: bool,
     passed: u64,
     fired: u64,
     log: Vec<Request>,
@@ -158,9 +162,20 @@ impl Proxy {
     /// From now on, cuts the connection of the `nth` message (from 1) that is meant. Replaces what
     /// was armed before.
     pub fn arm(&self, at: Target, nth: u64, cut: Cut) {
+        self.arm_request(at, nth, cut, false);
+    }
+
+    /// The same, and in that moment the server is gone: every other connection is cut as well, and
+    /// new ones are, until [`Proxy::accept`].
+    pub fn arm_last(&self, at: Target, nth: u64, cut: Cut) {
+        self.arm_request(at, nth, cut, true);
+    }
+
+    fn arm_request(&self, at: Target, nth: u64, cut: Cut, is_last: bool) {
         self.shared.delivered.send_replace(false);
         let mut plan = self.shared.plan();
         plan.passed = 0;
+        plan.is_last = is_last;
         plan.fault = Some(Fault::Request { at, nth, cut });
     }
 
@@ -169,6 +184,7 @@ impl Proxy {
     pub fn arm_answer(&self, nth: u64) {
         let mut plan = self.shared.plan();
         plan.passed = 0;
+        plan.is_last = false;
         plan.fault = Some(Fault::Answer { nth });
     }
 
@@ -215,13 +231,8 @@ impl Proxy {
 
     /// Cuts every connection, and every new one at once, as a server does that is down.
     pub fn refuse(&self) {
-        self.refuse_new();
-        self.cut_all();
-    }
-
-    /// Cuts new connections at once; those that are open go on.
-    pub fn refuse_new(&self) {
         self.shared.refusing.store(true, Ordering::SeqCst);
+        self.cut_all();
     }
 
     /// Takes connections again.
@@ -279,8 +290,17 @@ impl Shared {
         let is_meant = match at {
             Target::Every => true,
             Target::Statement(text) => request.executes(text),
+            // Not whatever has the word in it: "read committed" stands in every begin.
+            Target::Commit => request.executes("commit") && request.statement == "commit",
         };
-        (is_meant && plan.count_to(nth)).then_some(cut)
+        if !is_meant || !plan.count_to(nth) {
+            return None;
+        }
+        if plan.is_last {
+            self.refusing.store(true, Ordering::SeqCst);
+            self.epoch.send_modify(|epoch| *epoch += 1);
+        }
+        Some(cut)
     }
 
     /// The same for a message of the server.

@@ -13,6 +13,11 @@
 pub mod address;
 #[cfg(any(feature = "postgres", feature = "sqlx"))]
 pub mod atomic;
+#[cfg(samekey_bugs)]
+#[doc(hidden)]
+pub mod bugs;
+#[doc(hidden)]
+pub mod crash;
 pub mod error;
 pub mod memory;
 pub mod migrate;

@@ -20,7 +20,7 @@ use rusqlite::Connection;
 use samekey_core::record::Record;
 use samekey_core::step::{Input, Verdict, step};
 use samekey_store::sqlite::{AtomicEnd, AtomicTx, SqliteLedger};
-use samekey_store::{Arrived, Kind, Ledger, Seen, StoreError, Swap};
+use samekey_store::{Arrived, Kind, Ledger, Seen, StoreError, Swap, crash_point};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -59,7 +59,10 @@ where
             None => shared.store.load(&command.scope).await.map(Ended::Row),
             Some(offer) => match looked_up(&shared, &command).await {
                 Some(seen) => Ok(Ended::Row(seen)),
-                None => self.run(&shared, &command, offer, leader.herald()).await,
+                None => {
+                    crash_point!("claim.before");
+                    self.run(&shared, &command, offer, leader.herald()).await
+                }
             },
         };
         let signals = &shared.signals;
@@ -76,6 +79,7 @@ where
                 answer.unwrap_or_else(|| command.refuse(Problem::StoreUnavailable, signals))
             }
             Ok(Ended::Stored(captured, seen)) => {
+                crash_point!("settle.after-commit");
                 signals.emit(&command.route, Signal::Executed);
                 shared.hints.ended(&command.scope);
                 leader.ended(seen);
@@ -187,6 +191,8 @@ where
         },
     };
     herald.running(&seen);
+    crash_point!("claim.after");
+    crash_point!("call.before");
     let captured = match call(handler, tx.connection(), &command.request, &command.route) {
         Ended::Passed(captured) => captured,
         ended @ (Ended::Row(_)
@@ -195,6 +201,7 @@ where
         | Ended::Panicked
         | Ended::Store(_)) => return AtomicEnd::RollBack(ended),
     };
+    crash_point!("call.after");
     let receipt = match conclude(&command.route, &captured) {
         Conclusion::Keep(receipt) => receipt,
         Conclusion::Undo(receipt) => match tx.undo() {
@@ -205,6 +212,7 @@ where
     };
     let input = Input::Settle(seen.record.hold(), receipt);
     let (next, _) = step(seen.record, input, seen.now, command.route.policy());
+    crash_point!("settle.before-commit");
     match tx.settle(&next) {
         Ok(Swap::Written) => {
             AtomicEnd::Commit(Ended::Stored(captured, Seen { record: next, now: seen.now }))

@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use samekey_core::record::Record;
 use samekey_core::step::{Input, RetryAfter, Verdict, step};
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
-use samekey_store::{Kind, Seen, StoreError, Swap};
+use samekey_store::{Kind, Seen, StoreError, Swap, crash_point};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -129,6 +129,7 @@ impl<W> InTransaction<W> {
             return found;
         }
         let wait = command.route.policy().wait;
+        crash_point!("claim.before");
         let (open, seen) = match shared.store.begin(&command.scope, &offer, wait).await {
             Ok(Begun::Claimed(open, seen)) => (open, seen),
             Ok(Begun::Found(open, seen)) => {
@@ -163,6 +164,7 @@ impl<W> InTransaction<W> {
         // The claim stands here, so an earlier commit that went unconfirmed never landed.
         *unconfirmed = None;
         leader.herald().running(&seen);
+        crash_point!("claim.after");
         self.work(shared, command, open, seen, unconfirmed).await
     }
 
@@ -180,6 +182,7 @@ impl<W> InTransaction<W> {
         W: Work<S::Open>,
     {
         let kept_bytes_max = command.route.keep().body_bytes_max();
+        crash_point!("call.before");
         let working = self.0.run(&mut open, command.request.clone(), kept_bytes_max);
         let captured = match AssertUnwindSafe(working).catch_unwind().await {
             Ok(Ok(captured)) => captured,
@@ -202,6 +205,7 @@ impl<W> InTransaction<W> {
                 );
             }
         };
+        crash_point!("call.after");
         let receipt = match conclude(&command.route, &captured) {
             Conclusion::Keep(receipt) => receipt,
             Conclusion::Undo(receipt) => {
@@ -219,8 +223,19 @@ impl<W> InTransaction<W> {
         };
         let input = Input::Settle(seen.record.hold(), receipt);
         let (next, _) = step(seen.record.clone(), input, seen.now, command.route.policy());
+        #[cfg(samekey_bugs)]
+        if crate::bugs::planted("answer-before-stored") {
+            let (scope, record) = (command.scope.clone(), seen.record.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(TRY_PAUSE).await;
+                open.settle(&scope, &record, &next).await
+            });
+            return Try::Answer(command.first(captured.into_response()), None);
+        }
+        crash_point!("settle.before-commit");
         match open.settle(&command.scope, &seen.record, &next).await {
             Ok(()) => {
+                crash_point!("settle.after-commit");
                 shared.signals.emit(&command.route, Signal::Executed);
                 Try::Answer(
                     command.first(captured.into_response()),

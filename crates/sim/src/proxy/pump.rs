@@ -25,6 +25,8 @@ struct Link {
     owed: AtomicU64,
     /// Nothing more reaches the client.
     silent: AtomicBool,
+    /// Nothing more reaches the server.
+    complete: AtomicBool,
 }
 
 pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
@@ -37,17 +39,12 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
             continue;
         }
         let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            let mut epoch = shared.epoch.subscribe();
-            tokio::select! {
-                () = serve(&shared, client) => {}
-                _ = epoch.changed() => {}
-            }
-        });
+        tokio::spawn(async move { serve(&shared, client).await });
     }
 }
 
 async fn serve(shared: &Shared, mut client: TcpStream) {
+    let mut epoch = shared.epoch.subscribe();
     if !do_without_encryption(&mut client).await {
         return;
     }
@@ -60,6 +57,17 @@ async fn serve(shared: &Shared, mut client: TcpStream) {
     tokio::select! {
         () = up(shared, &link, from_client, to_server, hang_up) => {}
         () = down(shared, &link, from_server, to_client, hung_up) => {}
+        () = cut(&link, &mut epoch) => {}
+    }
+}
+
+/// Waits until all connections are to be cut. One whose client is cut already keeps its server, which
+/// has still to get or to answer its last message.
+async fn cut(link: &Link, epoch: &mut watch::Receiver<u64>) {
+    loop {
+        if epoch.changed().await.is_err() || !link.silent.load(Ordering::SeqCst) {
+            return;
+        }
     }
 }
 
@@ -144,6 +152,7 @@ fn fate(shared: &Shared, statements: &mut Statements, message: &Message) -> Opti
 /// Waits, after the last message to the server, until it has answered all that it owes; the other
 /// direction sees that and ends the connection.
 async fn last_word(link: &Link, sent: bool) {
+    link.complete.store(true, Ordering::SeqCst);
     if sent && link.owed.load(Ordering::SeqCst) > 0 {
         std::future::pending::<()>().await;
     }
@@ -204,7 +213,8 @@ async fn down(
             logged_in |= is_ready;
             if !link.silent.load(Ordering::SeqCst) {
                 sent.extend_from_slice(&message.bytes);
-            } else if link.owed.load(Ordering::SeqCst) == 0 {
+            } else if link.complete.load(Ordering::SeqCst) && link.owed.load(Ordering::SeqCst) == 0
+            {
                 return;
             }
         }

@@ -57,7 +57,7 @@ async fn proxy_cut_before_a_commit_leaves_nothing() {
     let (_database, direct, proxy) = world().await;
     let client = through(&proxy).await;
     client.batch_execute(BATCH).await.unwrap();
-    proxy.arm(Target::Statement("commit"), 1, Cut::Before);
+    proxy.arm(Target::Commit, 1, Cut::Before);
     assert!(client.batch_execute("commit").await.is_err());
     assert_eq!((proxy.fired(), rows(&direct).await), (1, 0));
 }
@@ -67,7 +67,7 @@ async fn proxy_cut_after_a_commit_leaves_it_standing() {
     let (_database, direct, proxy) = world().await;
     let client = through(&proxy).await;
     client.batch_execute(BATCH).await.unwrap();
-    proxy.arm(Target::Statement("commit"), 1, Cut::After);
+    proxy.arm(Target::Commit, 1, Cut::After);
     let refused = client.batch_execute("commit").await.unwrap_err();
     assert!(refused.code().is_none(), "the client was told something: {refused}");
     assert_eq!((proxy.fired(), rows(&direct).await), (1, 1));
@@ -78,11 +78,25 @@ async fn proxy_holds_a_commit_back_that_lands_later() {
     let (_database, direct, proxy) = world().await;
     let client = through(&proxy).await;
     client.batch_execute(BATCH).await.unwrap();
-    proxy.arm(Target::Statement("commit"), 1, Cut::Held);
+    proxy.arm(Target::Commit, 1, Cut::Held);
     assert!(client.batch_execute("commit").await.is_err());
     assert_eq!(rows(&direct).await, 0);
     proxy.deliver();
     wait_for_rows(&direct, 1).await;
+}
+
+#[tokio::test]
+async fn proxy_loses_the_whole_server_with_a_commit() {
+    let (_database, direct, proxy) = world().await;
+    let (client, other) = (through(&proxy).await, through(&proxy).await);
+    client.batch_execute(BATCH).await.unwrap();
+    proxy.arm_last(Target::Commit, 1, Cut::After);
+    assert!(client.batch_execute("commit").await.is_err());
+    wait_for_rows(&direct, 1).await;
+    assert!(other.batch_execute("select 1").await.is_err());
+    assert!(tokio_postgres::connect(proxy.url(), NoTls).await.is_err());
+    proxy.accept();
+    through(&proxy).await.batch_execute("select 1").await.unwrap();
 }
 
 #[tokio::test]

@@ -148,6 +148,7 @@ impl Desk {
             let error = StoreError::from(error);
             return answer_all(group, |job| job.refuse(error.clone()));
         }
+        crate::crash_point!("writer.group-begun");
         for index in 0..group.len() {
             let Some(job) = group.get_mut(index) else { break };
             if let Err(error) = self.run(job.as_mut()) {
@@ -156,8 +157,10 @@ impl Desk {
                 return scatter(group, Some(index));
             }
         }
+        crate::crash_point!("writer.before-commit");
         match self.connection.execute_batch("commit") {
             Ok(()) => {
+                crate::crash_point!("writer.after-commit");
                 let jobs = u64::try_from(group.len()).unwrap_or(0);
                 self.totals.groups.fetch_add(1, Ordering::Relaxed);
                 self.totals.jobs.fetch_add(jobs, Ordering::Relaxed);
