@@ -140,7 +140,7 @@ impl Harness {
         }
     }
 
-    /// How many sessions of the database match this condition on `pg_stat_activity`.
+    /// How many connections of the database match this condition on `pg_stat_activity`.
     pub async fn backends(&self, condition: &str) -> i64 {
         let sql = format!(
             "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and {condition}"
