@@ -23,7 +23,7 @@ mod transaction;
 pub use self::sqlx::Borrowing;
 
 use crate::body::{Request, Response};
-use crate::capture::{Broken, Captured, read_request};
+use crate::capture::{Broken, Captured};
 use crate::claim::Command;
 use crate::engine::{Engine, Shared};
 use crate::flight::{Joined, Leader, Stage};
@@ -41,8 +41,17 @@ use samekey_core::step::{RetryAfter, Verdict};
 use samekey_store::{Seen, crash_point};
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+/// How often a command is tried at the most: once, and three times more after a deadlock, a
+/// serialisation failure or a lost acknowledgement. Whoever still fails then is in a crowd that a
+/// fourth try only makes denser.
+const TRIES_MAX: u32 = 4;
+/// The pause before the next try; it doubles. A deadlock's other side needs a moment to end, and a
+/// database that restarts needs some.
+const TRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the front hands a command to, once it is read and its key is known.
 pub(crate) trait Lead<S>: Send + 'static {
@@ -111,7 +120,9 @@ impl<S: Send + Sync + 'static> Engine<S> {
         let task = shared.tasks.clone();
         #[cfg(samekey_bugs)]
         if crate::bugs::planted("handler-not-spawned") {
-            return see_through(shared, command, lead).await;
+            let inline: std::pin::Pin<Box<dyn Future<Output = Response> + Send>> =
+                Box::pin(see_through(shared, command, lead));
+            return inline.await;
         }
         let response = join(task.spawn(see_through(shared, command, lead)), Some(&key)).await;
         crash_point!("reply.before");
@@ -201,9 +212,14 @@ impl Route {
     where
         B: http_body::Body<Data = Bytes>,
     {
-        let (head, body) = request.into_parts();
-        match read_request(body, self.policy().body_bytes_max).await {
-            Ok(body) => Ok(Request::from_parts(head, body)),
+        let (mut head, body) = request.into_parts();
+        match self.room().read(body).await {
+            Ok((body, taken)) => {
+                if let Some(taken) = taken {
+                    head.extensions.insert(taken);
+                }
+                Ok(Request::from_parts(head, body))
+            }
             Err(broken) => Err(unread(self, &broken, &head.headers)),
         }
     }
@@ -213,11 +229,13 @@ fn unread(route: &Route, broken: &Broken, headers: &HeaderMap) -> Response {
     let key = key_of(route, headers).ok().flatten();
     match broken {
         Broken::TooLarge(limit) => Problem::BodyTooLarge(*limit).into_response(key.as_ref()),
-        // The client went away in the middle of its body; whoever still reads this answer is told
-        // that nothing ran.
-        Broken::Lost => {
+        // Nothing ran. Whoever still reads this answer is told that its body did not arrive.
+        Broken::Slow | Broken::Lost => {
             let mut response = Response::new(crate::capture::empty());
-            *response.status_mut() = http::StatusCode::BAD_REQUEST;
+            *response.status_mut() = match broken {
+                Broken::Slow => http::StatusCode::REQUEST_TIMEOUT,
+                Broken::TooLarge(_) | Broken::Lost => http::StatusCode::BAD_REQUEST,
+            };
             response
                 .headers_mut()
                 .insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));

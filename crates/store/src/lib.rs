@@ -19,6 +19,8 @@ pub mod bugs;
 #[doc(hidden)]
 pub mod crash;
 pub mod error;
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+mod facts;
 pub mod memory;
 pub mod migrate;
 #[cfg(feature = "postgres")]
@@ -26,6 +28,10 @@ pub mod postgres;
 pub mod row;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+mod sqlstate;
+#[cfg(feature = "sqlx")]
+pub mod sqlx;
 
 pub use error::{Kind, StoreError};
 

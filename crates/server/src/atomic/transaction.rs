@@ -1,7 +1,7 @@
 //! Leading a key in a transaction of PostgreSQL, by tokio-postgres or sqlx.
 
 use super::conflict::is_conflict;
-use super::{Conclusion, Lead, conclude};
+use super::{Conclusion, Lead, TRIES_MAX, TRY_PAUSE, conclude};
 use crate::body::{BoxError, Request, Response};
 use crate::capture::Captured;
 use crate::claim::Command;
@@ -19,15 +19,6 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How often a command is tried at the most: once, and three times more after a deadlock, a
-/// serialisation failure or a lost acknowledgement. Whoever still fails then is in a crowd that a
-/// fourth try only makes denser.
-const TRIES_MAX: u32 = 4;
-/// The pause before the next try; it doubles. A deadlock's other side needs a moment to end, and a
-/// database that restarts needs some.
-const TRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The future of a handler in a transaction.
 pub(crate) type Working<'a> = Pin<Box<dyn Future<Output = Result<Captured, BoxError>> + Send + 'a>>;
@@ -93,6 +84,11 @@ where
                 Err(error) if error.kind() == Kind::Conflict && tries < TRIES_MAX => {
                     tries += 1;
                     tokio::time::sleep(TRY_PAUSE).await;
+                }
+                // Without a key nobody can ask again, and "nothing ran" may not be true.
+                Err(error) if error.may_have_committed() => {
+                    shared.signals.emit(&route, Signal::CommitUnknown);
+                    return Problem::OutcomeUnknown.into_response(None);
                 }
                 Err(error) => {
                     tracing::warn!(route = route.name(), kind = ?error.kind(), error = %error, "store failed");

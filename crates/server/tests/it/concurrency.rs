@@ -11,6 +11,7 @@ use std::time::Duration;
 on_both!(
     p01_t43_of_many_with_one_key_one_runs,
     p07_t44_duplicates_are_told_to_wait_while_the_first_runs,
+    p08_who_is_told_to_wait_had_somebody_to_wait_for,
     t47_many_keys_share_a_small_pool,
 );
 
@@ -72,6 +73,49 @@ async fn p07_t44_duplicates_are_told_to_wait_while_the_first_runs(which: Which) 
     assert!(after.is_replay());
     after.assert_same(&first);
     assert_eq!(harness.effects(&reference).await, 1);
+}
+
+/// Duplicates come before, during and after the first one's run, from two services. The checker holds
+/// that nobody is told to wait once the key was done.
+async fn p08_who_is_told_to_wait_had_somebody_to_wait_for(which: Which) {
+    const ROUNDS: usize = 30;
+    let services = match which {
+        Which::Postgres => {
+            let pooled = Pooled { wait: Duration::ZERO, ..Pooled::of(4) };
+            let one = Harness::pooled(pooled.clone()).await;
+            let other = one.another_at(None, pooled).await;
+            vec![one, other]
+        }
+        Which::Sqlite => vec![Harness::start(which).await],
+    };
+    let (history, mut effects, mut rows) = (History::default(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (key, reference) = (fresh("key"), fresh("ref"));
+        let order = Order::of(&key, &reference);
+        let asked = ("A", reference.as_str(), "ref");
+        let callers = (0..6).map(|n| {
+            let (order, history, address) =
+                (&order, &history, services[n % services.len()].address);
+            async move {
+                for _ in 0..3 {
+                    order.send_recorded(address, history, asked).await;
+                }
+            }
+        });
+        join_all(callers).await;
+        effects.push(Effect { org: "A".to_owned(), reference });
+        rows.push(Row { org: "A".to_owned(), key, state: "done".to_owned(), status: Some(201) });
+    }
+    assert_eq!(history.check(&effects, &rows, Rules::default()), []);
+    let told = |code: &str| {
+        let attempts = history.attempts().into_iter();
+        attempts
+            .filter(|a| a.answer.as_ref().is_some_and(|a| a.code.as_deref() == Some(code)))
+            .count()
+    };
+    if which == Which::Postgres {
+        assert!(told("samekey.in-progress") > 0, "nobody was told to wait");
+    }
 }
 
 async fn t47_many_keys_share_a_small_pool(which: Which) {

@@ -103,6 +103,18 @@ async fn p15_t57_a_commit_that_never_arrived_runs_again() {
     assert_eq!((world.effects().await, world.calls() - before), (1, 2));
 }
 
+/// Without a key nobody can ask again. That nothing ran is not said when it may have run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p15_an_unkeyed_commit_without_an_answer_is_not_called_unrun() {
+    let world = World::warm().await;
+    world.proxy.arm(COMMIT, 1, Cut::After);
+    let body = format!(r#"{{"ref":"{}"}}"#, world.reference);
+    let reply = world.harness.send("POST", "/optional", &[], body).await;
+    assert_eq!((reply.status, reply.code().as_deref()), (409, Some("samekey.outcome-unknown")));
+    assert_eq!(reply.header("retry-after"), None);
+    assert_eq!(world.effects().await, 1);
+}
+
 /// The commit is still on its way when the service asks what became of it: nothing may be assumed,
 /// and above all not that it failed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

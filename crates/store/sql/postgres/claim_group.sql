@@ -25,7 +25,7 @@ with offered as (
     now() + last_send, asked, not_found, now() + ask_after, answer_status, answer_headers,
     answer_body
   from offered
-  order by org_id collate "C", key collate "C"
+  order by place
   on conflict (org_id, key) do nothing
   returning org_id, key
 ), opened as (
@@ -48,6 +48,14 @@ from offered
 left join inserted
   on inserted.org_id = offered.org_id
   and inserted.key = offered.key
-left join samekey.keys as keys
-  on keys.org_id = offered.org_id
-  and keys.key = offered.key
+left join lateral (
+  select
+    fence, holder, revision, keep_until, state, since, request_version, request_sha, frame_sha,
+    principal_sha, lease_ends, run_ends, life, reason, last_send, asked, not_found, ask_after,
+    answer_status, answer_headers, answer_body, answer_day
+  from samekey.keys
+  where keys.org_id = offered.org_id
+    and keys.key = offered.key
+  offset 0
+) as keys
+  on true

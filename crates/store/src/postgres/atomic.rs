@@ -12,13 +12,13 @@ mod bugs;
 
 use super::answers::{self, Placement};
 use super::cells::{self, Cell, Cells, Found};
-use super::connection::{ANSWER_TIME_MAX, Connection, within};
+use super::connection::{ANSWER_TIME_MAX, Connection, Ready, within};
 use super::failure::{self, Phase};
 use super::value::{Moment, Span};
 use super::{Core, PostgresLedger, sql};
 use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
 use crate::error::{Kind, StoreError};
-use crate::row::{Row, check_offer, check_swap};
+use crate::row::{Row, check_offer, check_settlement, check_swap};
 use crate::{Ledger, Seen, Swap};
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::{join, join3};
@@ -48,6 +48,7 @@ pub struct Open {
     connection: Arc<Connection>,
     core: Arc<Core>,
     started: Time,
+    settle: Option<Ready>,
 }
 
 /// The transaction, as a handler is given it: it runs statements and cannot end the transaction by
@@ -94,10 +95,7 @@ impl AtomicLedger for PostgresLedger {
                 return Ok(begun);
             }
         }
-        Err(StoreError::new(
-            Kind::Conflict,
-            "the key's row came and went while it was looked at; run this again",
-        ))
+        Err(failure::came_and_went())
     }
 
     async fn begin_unkeyed(&self) -> Result<Open, StoreError> {
@@ -107,10 +105,15 @@ impl AtomicLedger for PostgresLedger {
         let (begun, rows) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
         begun.map_err(before_commit)?;
         let rows = rows.map_err(before_commit)?;
-        let row = rows.first().ok_or_else(cells::missing)?;
+        let row = rows.first().ok_or_else(failure::missing)?;
         let now: Moment = row.try_get(0).map_err(|_| failure::column())?;
         let started = Time::from_micros(now.0);
-        Ok(Open { connection: Arc::new(connection), core: self.core.clone(), started })
+        Ok(Open {
+            connection: Arc::new(connection),
+            core: self.core.clone(),
+            started,
+            settle: None,
+        })
     }
 
     async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {
@@ -131,7 +134,10 @@ async fn begin_once(
         Ok(begun) => return Ok(Some(begun)),
         Err(connection) => connection,
     };
-    let ready = connection.ready(&sql::INSERT_OR_LOAD).await?;
+    // Both now, so that a connection's first settlement is as quick as the others.
+    let (ready, settle) =
+        join(connection.ready(&sql::INSERT_OR_LOAD), connection.ready(&sql::SETTLE)).await;
+    let (ready, settle) = (ready?, settle?);
     let cells: Cells<Span> = Cells::of(Row::of(offer));
     let (org, key) = (scope.org.as_str(), scope.key.as_str());
     let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
@@ -168,6 +174,7 @@ async fn begin_once(
         connection: Arc::new(connection),
         core: core.clone(),
         started,
+        settle: Some(settle),
     };
     match found {
         Found::Inserted(now) => {
@@ -190,7 +197,7 @@ async fn begin_once(
 
 async fn reload(connection: &Connection, scope: &Scope) -> Result<Found, StoreError> {
     let rows = connection.read(&sql::LOAD, &[&scope.org.as_str(), &scope.key.as_str()]).await?;
-    cells::found(rows.first().ok_or_else(cells::missing)?, 0)
+    cells::found(rows.first().ok_or_else(failure::missing)?, 0)
 }
 
 /// The statement that bounds the wait for a lock. Zero would mean no bound, so the least is one
@@ -263,11 +270,20 @@ impl OpenTransaction for Open {
         within(ANSWER_TIME_MAX, Phase::BeforeCommit, undo).await?.map_err(before_commit)
     }
 
-    async fn settle(self, scope: &Scope, seen: &Record, next: &Record) -> Result<(), StoreError> {
+    async fn settle(
+        mut self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+    ) -> Result<(), StoreError> {
         check_settlement(seen, next)?;
         let (started, core) = (Moment(self.started.micros()), self.core.clone());
+        let ready = self.settle.take();
         let connection = self.alone().await?;
-        let ready = connection.ready(&sql::SETTLE).await?;
+        let ready = match ready {
+            Some(ready) => ready,
+            None => connection.ready(&sql::SETTLE).await?,
+        };
         #[cfg(samekey_bugs)]
         let ready = bugs::before_settling(&connection, scope, seen, ready).await?;
         let (org, key) = (scope.org.as_str(), scope.key.as_str());
@@ -346,11 +362,7 @@ async fn not_settled(connection: Connection, error: &tokio_postgres::Error) -> S
     // The commit has ended the transaction already; this makes sure of it.
     connection.roll_back().await;
     if code == "22012" {
-        return StoreError::new(
-            Kind::Misused,
-            "the transaction no longer holds its claim: the code that it was given to ended it, or wrote to the key's row; leave both to samekey",
-        )
-        .with_sqlstate(code);
+        return failure::claim_lost(&code);
     }
     failure::statement(error, Phase::BeforeCommit)
 }
@@ -364,18 +376,6 @@ fn not_committed(connection: Connection, error: &tokio_postgres::Error) -> Store
         connection.release();
     }
     failure
-}
-
-/// An atomic command ends with its transaction: no committed row is ever running.
-fn check_settlement(seen: &Record, next: &Record) -> Result<(), StoreError> {
-    check_swap(seen, next)?;
-    if next.is_open() || next.hold() != seen.hold() {
-        return Err(StoreError::new(
-            Kind::Misused,
-            "a transaction was to be settled with an open record, or for another holder; settle it with a finished one of its own, or roll it back",
-        ));
-    }
-    Ok(())
 }
 
 fn before_commit(error: tokio_postgres::Error) -> StoreError {

@@ -10,7 +10,7 @@
 
 use super::fault::of_commit;
 use super::guard::Guard;
-use super::job::{Fate, Job, Place};
+use super::job::{Fate, Job, Place, lost};
 use crate::error::{Kind, StoreError};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,12 +38,6 @@ pub(super) struct Writer {
 struct Totals {
     groups: AtomicU64,
     jobs: AtomicU64,
-}
-
-impl std::fmt::Debug for dyn Job {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Job(..)")
-    }
 }
 
 impl Writer {
@@ -146,6 +140,7 @@ impl Desk {
         }
         if let Err(error) = self.connection.execute_batch("begin immediate") {
             let error = StoreError::from(error);
+            self.give_up();
             return answer_all(group, |job| job.refuse(error.clone()));
         }
         crate::crash_point!("writer.group-begun");
@@ -158,9 +153,11 @@ impl Desk {
             }
         }
         crate::crash_point!("writer.before-commit");
-        match self.connection.execute_batch("commit") {
+        match self.guard.committing(|| self.connection.execute_batch("commit")) {
             Ok(()) => {
-                crate::crash_point!("writer.after-commit");
+                crate::crash_point!("writer.after-commit", {
+                    return answer_all(group, |job| job.spoil(&lost()));
+                });
                 let jobs = u64::try_from(group.len()).unwrap_or(0);
                 self.totals.groups.fetch_add(1, Ordering::Relaxed);
                 self.totals.jobs.fetch_add(jobs, Ordering::Relaxed);
@@ -193,7 +190,7 @@ impl Desk {
         if misused {
             job.refuse(ended_by_job());
         }
-        // The commit hook, a full disk and `or rollback` all end the transaction as a whole.
+        // The guard's refusal of a commit, a full disk and `or rollback` all end it as a whole.
         if self.connection.is_autocommit() {
             return Err(ended_by_job());
         }
@@ -210,7 +207,7 @@ impl Desk {
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("rollback")
         {
-            // The next group finds the transaction still open and is told so.
+            // The next group cannot begin then, is told so, and this is tried again.
             tracing::error!(error = %StoreError::from(error), "a transaction could not be rolled back");
         }
     }
@@ -244,7 +241,7 @@ fn scatter(group: Vec<Box<dyn Job>>, at_fault: Option<usize>) -> Vec<Box<dyn Job
     again
 }
 
-fn ended_by_job() -> StoreError {
+pub(super) fn ended_by_job() -> StoreError {
     StoreError::new(
         Kind::Misused,
         "a job ended the transaction that it ran in, or wrote a row of a key past its handle, and nothing of it was kept; leave both to the ledger",

@@ -77,13 +77,16 @@ pub(super) fn history() -> impl Strategy<Value = Vec<Lived>> {
             now = Time::from_micros(now.micros() + pause(event.pause, &policy, &record, now));
             let input = input(event, &record, &holds, Owner::from_bytes([number; 16]));
             let (next, verdict) = step(record.clone(), input.clone(), now, &policy);
+            let known_before = record.fence == next.fence;
             steps.push(Lived { record, input, now, policy: policy.clone(), claimed, asked });
-            if let Verdict::Run(hold) | Verdict::Ask(hold) = verdict
-                && holds.last() != Some(&hold)
+            if let Verdict::Run(hold) = verdict
+                && !known_before
             {
-                let since =
-                    if matches!(next.state, State::Running(_)) { &mut claimed } else { &mut asked };
-                *since = now;
+                claimed = now;
+                holds.push(hold);
+            }
+            if let Verdict::Ask(hold) = verdict {
+                asked = now;
                 holds.push(hold);
             }
             record = next;

@@ -140,6 +140,34 @@ fn the_runs_go_through_the_whole_list() {
     assert_eq!(both, all);
 }
 
+/// A group of SQLite is committed, and its callers are told that nobody knows. Each asks again with its
+/// own claim and finds its row.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p15_a_group_whose_commit_is_unknown_is_found_on_sqlite() {
+    let shop = Shop::fresh(Which::Sqlite).await;
+    let history = History::default();
+    let (process, address) = shop.start(Some("writer.after-commit:6=error"));
+    let door = Door::at(&[address]);
+    let customers: Vec<_> = (0..CUSTOMERS)
+        .map(|n| {
+            let from = 1 + n * ORDERS;
+            tokio::spawn(customer(door.clone(), history.clone(), from..from + ORDERS))
+        })
+        .collect();
+    for customer in customers {
+        customer.await.unwrap();
+    }
+    let said = process.stderr();
+    assert!(said.contains("crash point writer.after-commit: error"), "{said}");
+    assert!(said.contains("commit-unknown"), "{said}");
+    for attempt in history.attempts() {
+        let answer = attempt.answer.expect("an answer");
+        assert_eq!(answer.meaning(), Meaning::Success, "{answer:?}");
+    }
+    assert_eq!(shop.effects().await.len(), CUSTOMERS * ORDERS);
+    assert_eq!(shop.violations(&history).await, []);
+}
+
 /// T-51: kill -9 from outside, at moments that nobody chose.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t51_kill_nine_at_any_moment() {

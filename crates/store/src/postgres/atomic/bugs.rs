@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::bugs::planted;
-use crate::postgres::connection::Ready;
 use crate::postgres::sql::Sql;
 use std::sync::OnceLock;
 
@@ -22,7 +21,8 @@ pub(super) async fn look_up_first(
         .await
         .map_err(before_commit)?;
     let seen = cells::inserted(offer, now);
-    let open = Open { connection: Arc::new(connection), core: core.clone(), started: now };
+    let open =
+        Open { connection: Arc::new(connection), core: core.clone(), started: now, settle: None };
     Ok(Ok(Begun::Claimed(open, seen)))
 }
 
