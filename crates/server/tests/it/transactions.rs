@@ -240,3 +240,87 @@ async fn p26_a_handler_that_ends_its_transaction_is_not_acknowledged() {
     let answer = harness.engine().atomic(&route(), &caller(), request(&key), handler).await;
     assert_eq!(told(answer).await.1.as_deref(), Some("samekey.in-progress"));
 }
+
+/// The short wait is for the claim alone: a handler may wait for rows of its own for longer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lock_timeout_of_the_claim_does_not_reach_the_handler() {
+    let pooled = Pooled { wait: std::time::Duration::from_millis(20), ..Pooled::of(2) };
+    let harness = Harness::pooled(pooled).await;
+    let direct = harness.direct();
+    direct
+        .batch_execute("create table stock (n integer); insert into stock values (0)")
+        .await
+        .unwrap();
+    direct.batch_execute("begin; update stock set n = n + 1").await.unwrap();
+    let engine = harness.engine().clone();
+    let command = tokio::spawn(async move {
+        let handler = |tx: Tx, _| async move {
+            tx.execute("update stock set n = n + 1", &[]).await?;
+            says(201)
+        };
+        told(engine.atomic(&route(), &caller(), request(&fresh("key")), handler).await).await
+    });
+    super::harness::reach::until("the handler waits for the row", || async {
+        let waiting = "select count(*) from pg_stat_activity
+            where datname = current_database() and wait_event_type = 'Lock'";
+        direct.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 1
+    })
+    .await;
+    // Ten times the wait of the claim.
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    direct.batch_execute("commit").await.unwrap();
+    assert_eq!(command.await.unwrap(), (201, None, false));
+}
+
+/// B37: a statement runs into its limit. The command failed and left nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b37_a_statement_over_its_limit_leaves_nothing() {
+    let harness = Harness::pooled(Pooled::of(2)).await;
+    let key = fresh("key");
+    let run = |seconds: f64| {
+        let (engine, request) = (harness.engine().clone(), request(&key));
+        async move {
+            let handler = move |tx: Tx, _| async move {
+                tx.batch_execute("set local statement_timeout = 100").await?;
+                tx.execute("insert into effects (org, reference) values ('A', 'late')", &[])
+                    .await?;
+                tx.execute("select pg_sleep($1)", &[&seconds]).await?;
+                says(201)
+            };
+            told(engine.atomic(&route(), &caller(), request, handler).await).await
+        }
+    };
+    let (status, code, _) = run(30.0).await;
+    assert_eq!((status, code.as_deref()), (500, Some("samekey.handler-failed")));
+    assert_eq!((harness.effects("late").await, harness.rows().await), (0, 0));
+    assert_eq!(run(0.0).await, (201, None, false));
+    assert_eq!(harness.effects("late").await, 1);
+}
+
+/// An operator ends the connection under a handler. The row tells that nothing was committed, and the
+/// command runs again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p15_a_terminated_backend_is_no_lost_command() {
+    let harness = Harness::pooled(Pooled::of(2)).await;
+    let calls = Arc::new(AtomicU32::new(0));
+    let handler = {
+        let calls = Arc::clone(&calls);
+        move |tx: Tx, _| {
+            let calls = Arc::clone(&calls);
+            async move {
+                tx.execute("insert into effects (org, reference) values ('A', 'ended')", &[])
+                    .await?;
+                if calls.fetch_add(1, Ordering::SeqCst) == 0 {
+                    // The statement that is cut off by this is the last one of the handler.
+                    let _ = tx.execute("select pg_terminate_backend(pg_backend_pid())", &[]).await;
+                }
+                says(201)
+            }
+        }
+    };
+    let answer =
+        harness.engine().atomic(&route(), &caller(), request(&fresh("key")), handler).await;
+    assert_eq!(told(answer).await, (201, None, false));
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+    assert_eq!(harness.effects("ended").await, 1);
+}

@@ -5,4 +5,5 @@
 
 mod database;
 mod duplicates;
+mod owners;
 mod points;
