@@ -61,6 +61,10 @@ impl Shop {
             .unwrap()
             .args(["--listen", "127.0.0.1:0", "--database", database])
             .env("RUST_LOG", "warn");
+        // A planted bug is in both, the program and the library under the tests.
+        if let Ok(bug) = std::env::var("SAMEKEY_BUG") {
+            program = program.env("SAMEKEY_BUG", bug);
+        }
         if let Some(armed) = crash_point {
             program = program.env("SAMEKEY_CRASH_POINT", armed);
         }
