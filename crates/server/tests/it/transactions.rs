@@ -6,7 +6,7 @@ use super::harness::{Harness, fresh};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use samekey::store::postgres::Tx;
-use samekey::{Answer, BoxError, Caller, Response, Route};
+use samekey::{Answer, BoxError, Caller, Response, Route, SweepPlan};
 use samekey_core::key::Org;
 use samekey_core::policy::Choices;
 use std::sync::Arc;
@@ -323,4 +323,29 @@ async fn p15_a_terminated_backend_is_no_lost_command() {
     assert_eq!(told(answer).await, (201, None, false));
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     assert_eq!(harness.effects("ended").await, 1);
+}
+
+/// Open is who has a claim and no end: here a command whose handler committed by itself. Its retention
+/// is over, and it stays, because nobody knows what became of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p28_an_open_record_is_never_swept() {
+    let harness = Harness::pooled(Pooled::of(2)).await;
+    let key = fresh("key");
+    let handler = |tx: Tx, _| async move {
+        tx.batch_execute("commit; begin").await?;
+        says(201)
+    };
+    let answer = harness.engine().atomic(&route(), &caller(), request(&key), handler).await;
+    assert_eq!(told(answer).await.0, 503);
+    let done = Order::of(&fresh("key"), &fresh("ref"));
+    assert_eq!(done.send(harness.address).await.unwrap().status, 201);
+    let aged = "update samekey.keys
+        set since = now() - interval '2 days', keep_until = now() - interval '1 day'";
+    assert_eq!(harness.direct().execute(aged, &[]).await.unwrap(), 2);
+    assert_eq!(harness.engine().sweep(SweepPlan::default()).await.unwrap(), 1);
+    let left = (harness.rows_in_state("running").await, harness.rows_in_state("done").await);
+    assert_eq!(left, (1, 0));
+    let handler = |_: Tx, _| async move { says(201) };
+    let answer = harness.engine().atomic(&route(), &caller(), request(&key), handler).await;
+    assert_eq!(told(answer).await.1.as_deref(), Some("samekey.in-progress"));
 }

@@ -3,6 +3,7 @@
 use super::service::{App, serve};
 use super::stores::{Backend, Database};
 use super::{Harness, Which};
+use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod, Runtime};
 use samekey::store::postgres::{self, PostgresLedger, Statements};
 use samekey::{Engine, Listener, Setup, Signal};
 use samekey_core::policy::Choices;
@@ -21,6 +22,13 @@ pub fn service_url(url: &str) -> String {
     format!("{user}@{pooler}/{database}")
 }
 
+/// A pool without bounds in time of its own, so that a slow machine fails no test.
+fn pool(url: &str, connections: usize) -> postgres::Pool {
+    let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_config(url.parse().unwrap(), tokio_postgres::NoTls, recycling);
+    postgres::Pool::builder(manager).max_size(connections).runtime(Runtime::Tokio1).build().unwrap()
+}
+
 /// The store's options, for the database of the run.
 pub fn options() -> postgres::Options {
     let statements = match std::env::var_os(POOLER) {
@@ -34,7 +42,7 @@ pub fn options() -> postgres::Options {
 #[derive(Clone)]
 pub struct Pooled {
     pub connections: usize,
-    /// How long a command waits for a free connection.
+    /// How long a command waits for a free connection; by default as long as a test may.
     pub acquire_max: Duration,
     /// The policy `wait` of its routes.
     pub wait: Duration,
@@ -45,7 +53,7 @@ impl Default for Pooled {
     fn default() -> Pooled {
         Pooled {
             connections: 2,
-            acquire_max: postgres::Options::default().acquire_max,
+            acquire_max: super::reach::BOUND,
             wait: Choices::default().wait,
             setup: Setup::default(),
         }
@@ -107,7 +115,7 @@ impl Harness {
 
     async fn at(database: Arc<Database>, url: &str, pooled: Pooled) -> Harness {
         let options = postgres::Options { acquire_max: pooled.acquire_max, ..options() };
-        let pool = postgres::connect_with(url, pooled.connections).unwrap();
+        let pool = pool(url, pooled.connections);
         let ledger = PostgresLedger::open(pool, options).await.unwrap();
         let backend = Backend::Postgres(Engine::with(ledger, pooled.setup));
         let wait = pooled.wait;
