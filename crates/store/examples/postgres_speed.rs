@@ -179,7 +179,8 @@ where
 fn ticks(pids: &[i32]) -> Result<u64, Box<dyn Error + Send + Sync>> {
     let mut all = 0;
     for pid in pids {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        // A session that has ended meanwhile was not one of the pool's.
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
         let (_, fields) = stat.rsplit_once(')').ok_or("a process")?;
         for field in fields.split_whitespace().skip(11).take(2) {
             all += field.parse::<u64>()?;

@@ -77,10 +77,7 @@ struct Stopped {
 
 async fn run(arguments: &Arguments, tokens: tokens::Tokens) -> Result<(), Stopped> {
     let shop = shop::Shop::open(&arguments.database).await.map_err(|error| Stopped {
-        code: match error.kind() {
-            samekey::store::Kind::Address => USAGE,
-            _ => UNREACHABLE,
-        },
+        code: if error.kind() == samekey::store::Kind::Address { USAGE } else { UNREACHABLE },
         sentence: format!("the database cannot be used: {error}"),
     })?;
     let listener =

@@ -1,3 +1,4 @@
+-- only here: the other dialect has one writer, which groups by a transaction and needs no arrays
 with offered as (
   select
     org_id, key, fence, holder, revision, keep_for, state, since, request_version, request_sha,

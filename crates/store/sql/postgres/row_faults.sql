@@ -1,3 +1,4 @@
+-- only here: the other dialect checks rows by constraints, which cost it little
 select org_id, key, state
 from samekey.keys
 where (org_id, key) > ($1, $2)

@@ -42,7 +42,7 @@ async fn every_statement_goes_along_an_index() {
         .await;
     let mut looked_at = 0;
     for (name, text) in statements() {
-        if text.starts_with("alter") {
+        if text.contains("\nalter table") {
             continue;
         }
         let parameters = fixture
