@@ -127,8 +127,10 @@ fn text(bytes: &[u8]) -> (String, &[u8]) {
     (String::from_utf8_lossy(text).into_owned(), rest.get(1..).unwrap_or_default())
 }
 
+/// On one line, in lower case, without the comments that end a line.
 fn plain(statement: &str) -> String {
-    statement.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+    let code = statement.lines().map(|line| line.split("--").next().unwrap_or_default());
+    code.flat_map(str::split_whitespace).collect::<Vec<_>>().join(" ").to_lowercase()
 }
 
 #[cfg(test)]
@@ -180,7 +182,7 @@ mod tests {
         let mut statements = Statements::default();
         let mut read =
             |kind: u8, body: &[u8]| statements.read(&Message { kind, bytes: message(kind, body) });
-        assert_eq!(read(b'P', b"s1\0UPDATE\n  t\0\0\0").statement, "update t");
+        assert_eq!(read(b'P', b"s1\0-- why\nUPDATE\n  t\0\0\0").statement, "update t");
         assert_eq!(read(b'B', b"p\0s1\0\0\0").statement, "update t");
         let executed = read(b'E', b"p\0\0\0\0\0");
         assert!(executed.executes("update t") && !executed.executes("commit"));
