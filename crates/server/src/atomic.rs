@@ -38,11 +38,20 @@ use samekey_core::outcome::Ending;
 use samekey_core::policy::KeyRule;
 use samekey_core::receipt::Receipt;
 use samekey_core::step::{RetryAfter, Verdict};
-use samekey_store::Seen;
+use samekey_store::{Seen, crash_point};
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+/// How often a command is tried at the most: once, and three times more after a deadlock, a
+/// serialisation failure or a lost acknowledgement. Whoever still fails then is in a crowd that a
+/// fourth try only makes denser.
+const TRIES_MAX: u32 = 4;
+/// The pause before the next try; it doubles. A deadlock's other side needs a moment to end, and a
+/// database that restarts needs some.
+const TRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// What the front hands a command to, once it is read and its key is known.
 pub(crate) trait Lead<S>: Send + 'static {
@@ -97,6 +106,8 @@ impl<S: Send + Sync + 'static> Engine<S> {
             }
         };
         let scope = Scope { org: caller.org.clone(), key: key.clone() };
+        #[cfg(samekey_bugs)]
+        let scope = crate::bugs::scope(scope);
         let command =
             Command::new(scope, route.clone(), caller, request, shared.algorithms.clone());
         let command = match command {
@@ -107,7 +118,15 @@ impl<S: Send + Sync + 'static> Engine<S> {
             }
         };
         let task = shared.tasks.clone();
-        join(task.spawn(see_through(shared, command, lead)), Some(&key)).await
+        #[cfg(samekey_bugs)]
+        if crate::bugs::planted("handler-not-spawned") {
+            let inline: std::pin::Pin<Box<dyn Future<Output = Response> + Send>> =
+                Box::pin(see_through(shared, command, lead));
+            return inline.await;
+        }
+        let response = join(task.spawn(see_through(shared, command, lead)), Some(&key)).await;
+        crash_point!("reply.before");
+        response
     }
 }
 
@@ -256,6 +275,12 @@ pub(crate) fn conclude(route: &Route, captured: &Captured) -> Conclusion {
             (status, route.keep().fact(status, lines(response.headers())))
         }
     };
+    #[cfg(samekey_bugs)]
+    let receipt = crate::bugs::receipt(receipt, captured.headers());
+    #[cfg(samekey_bugs)]
+    if status == 408 && crate::bugs::planted("timeout-status-stored") {
+        return Conclusion::Undo(receipt);
+    }
     match Ending::of_status(status) {
         Ending::Success => Conclusion::Keep(receipt),
         Ending::Refused => Conclusion::Undo(receipt),

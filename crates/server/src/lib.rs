@@ -52,6 +52,8 @@
 
 mod atomic;
 mod body;
+#[cfg(samekey_bugs)]
+mod bugs;
 mod capture;
 mod claim;
 mod engine;

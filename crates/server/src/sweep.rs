@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, Shared};
 use crate::signal::Signal;
-use samekey_store::{Ledger, SWEEP_BATCH_MAX, StoreError};
+use samekey_store::{Ledger, SWEEP_BATCH_MAX, StoreError, crash_point};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -73,6 +73,7 @@ async fn run<S: Ledger>(shared: &Shared<S>, plan: SweepPlan) -> Result<u64, Stor
                 if !pass.more {
                     return Ok(removed);
                 }
+                crash_point!("sweep.between-batches");
                 tokio::time::sleep(plan.between).await;
             }
             Err(error) => {

@@ -2,6 +2,8 @@
 //!
 //! - [`cluster`]: a throw-away PostgreSQL server that a test may kill.
 //! - [`database`]: one fresh database for each test, in the cluster that `scripts/test` starts.
+//! - [`proxy`]: what goes wrong between a service and PostgreSQL, message by message.
+//! - [`history`]: what clients saw, compared with what happened.
 //! - [`process`]: built programs run as real processes: started, frozen, killed, always ended.
 //! - `tests/tidy`: the rules of the house that a machine can check.
 //!
@@ -13,12 +15,16 @@
 pub mod cluster;
 pub mod database;
 pub mod error;
+pub mod history;
 mod keeper;
 pub mod process;
+pub mod proxy;
 mod signals;
 mod target;
 
 pub use cluster::{Cluster, Options};
 pub use database::{FreshDatabase, fresh_database, fresh_database_blocking};
 pub use error::{Error, ErrorKind, Result};
+pub use history::History;
 pub use process::{Finished, Process, Program};
+pub use proxy::Proxy;

@@ -42,19 +42,15 @@ pub const VARIABLE: &str = "SAMEKEY_CRASH_POINT";
 /// Every crash point there is, in the order in which a command passes them.
 pub const CRASH_POINTS: &[&str] = &[
     "claim.before",
-    "claim.after-commit",
+    "claim.after",
     "call.before",
     "call.after",
     "settle.before-commit",
     "settle.after-commit",
     "reply.before",
-    "recover.before-ask",
-    "recover.after-ask",
-    "recover.before-settle",
-    "recover.after-settle",
-    "send.before",
-    "send.after",
-    "send.settled",
+    "writer.group-begun",
+    "writer.before-commit",
+    "writer.after-commit",
     "sweep.between-batches",
 ];
 
@@ -217,7 +213,7 @@ mod tests {
 
     fn pass() -> Result<(), &'static str> {
         crate::crash_point!("claim.before");
-        crate::crash_point!("claim.after-commit", return Err("injected"));
+        crate::crash_point!("claim.after", return Err("injected"));
         Ok(())
     }
 
@@ -238,7 +234,7 @@ mod tests {
     #[test]
     fn crash_abort_ends_the_process_at_the_named_pass_only() {
         use std::os::unix::process::ExitStatusExt;
-        for armed in ["claim.before", "claim.before:2", "claim.after-commit:2=abort"] {
+        for armed in ["claim.before", "claim.before:2", "claim.after:2=abort"] {
             let (output, stderr) = run(armed);
             assert_eq!(output.status.signal(), Some(6), "{armed}: {stderr}");
             assert!(!stderr.contains("child went through"), "{armed}: {stderr}");
@@ -254,7 +250,7 @@ mod tests {
         let (output, stderr) = run("claim.before=panic");
         assert!(stderr.contains("crash point claim.before: panic"), "{stderr}");
         assert_eq!(output.status.code(), Some(101));
-        let (_, stderr) = run("claim.after-commit:2=error");
+        let (_, stderr) = run("claim.after:2=error");
         assert!(stderr.contains("Err(\"injected\")"), "{stderr}");
     }
 

@@ -13,6 +13,11 @@
 pub mod address;
 #[cfg(any(feature = "postgres", feature = "sqlx"))]
 pub mod atomic;
+#[cfg(samekey_bugs)]
+#[doc(hidden)]
+pub mod bugs;
+#[doc(hidden)]
+pub mod crash;
 pub mod error;
 #[cfg(any(feature = "postgres", feature = "sqlx"))]
 mod facts;

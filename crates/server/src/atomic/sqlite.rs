@@ -4,7 +4,7 @@
 //! of them share, so a duplicate never meets an uncommitted row of another request: it is decided
 //! when its turn comes.
 
-use super::{Conclusion, Lead, conclude};
+use super::{Conclusion, Lead, TRIES_MAX, TRY_PAUSE, conclude};
 use crate::body::{Answer, BoxError, Request, Response, whole};
 use crate::capture::Captured;
 use crate::claim::Command;
@@ -18,9 +18,9 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use rusqlite::Connection;
 use samekey_core::record::Record;
-use samekey_core::step::{Input, Verdict, step};
+use samekey_core::step::{Input, RetryAfter, Verdict, step};
 use samekey_store::sqlite::{AtomicEnd, AtomicTx, SqliteLedger};
-use samekey_store::{Arrived, Kind, Ledger, Seen, StoreError, Swap};
+use samekey_store::{Arrived, Kind, Ledger, Seen, StoreError, Swap, crash_point};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -59,7 +59,10 @@ where
             None => shared.store.load(&command.scope).await.map(Ended::Row),
             Some(offer) => match looked_up(&shared, &command).await {
                 Some(seen) => Ok(Ended::Row(seen)),
-                None => self.run(&shared, &command, offer, leader.herald()).await,
+                None => {
+                    crash_point!("claim.before");
+                    self.run(&shared, &command, offer, &leader).await
+                }
             },
         };
         let signals = &shared.signals;
@@ -76,6 +79,7 @@ where
                 answer.unwrap_or_else(|| command.refuse(Problem::StoreUnavailable, signals))
             }
             Ok(Ended::Stored(captured, seen)) => {
+                crash_point!("settle.after-commit");
                 signals.emit(&command.route, Signal::Executed);
                 shared.hints.ended(&command.scope);
                 leader.ended(seen);
@@ -89,6 +93,11 @@ where
             Ok(Ended::Panicked) => {
                 signals.emit(&command.route, Signal::Panicked);
                 Problem::HandlerFailed.into_response(Some(&command.scope.key))
+            }
+            // Whether it stands is told by the row, as soon as the file can be used again.
+            Err(error) if error.may_have_committed() => {
+                signals.emit(&command.route, Signal::StoreFailed(error.kind()));
+                command.refuse(Problem::OutcomePending(RetryAfter::MIN), signals)
             }
             Ok(Ended::Store(error)) | Err(error) => command.store_failed(&error, signals),
         }
@@ -132,6 +141,11 @@ where
                 shared.signals.emit(&route, Signal::Panicked);
                 Problem::HandlerFailed.into_response(None)
             }
+            // Without a key nobody can ask again, and "nothing ran" may not be true.
+            Err(error) if error.may_have_committed() => {
+                shared.signals.emit(&route, Signal::CommitUnknown);
+                Problem::OutcomeUnknown.into_response(None)
+            }
             Ok(Ended::Store(error)) | Err(error) => {
                 shared.signals.emit(&route, Signal::StoreFailed(error.kind()));
                 Problem::StoreUnavailable.into_response(None)
@@ -145,17 +159,38 @@ where
     H: Fn(&Connection, &Request) -> Result<Answer, E> + Send + Sync + 'static,
     E: Into<BoxError>,
 {
+    /// Runs the job, and again where another job ended the transaction that both shared, or where
+    /// nobody knows whether it was committed: then the claim finds the row, or there is none.
     async fn run(
         &self,
         shared: &Shared<SqliteLedger>,
         command: &Arc<Command>,
         offer: Record,
-        herald: Herald,
+        leader: &Leader,
     ) -> Result<Ended, StoreError> {
-        let handler = Arc::clone(&self.0);
-        let command = Arc::clone(command);
-        let scope = command.scope.clone();
-        shared.store.atomic(scope, offer, move |tx| job(&*handler, &command, &herald, tx)).await
+        let mut unknown = None;
+        let mut pause = TRY_PAUSE;
+        let mut tries = 1;
+        loop {
+            let (handler, herald) = (Arc::clone(&self.0), leader.herald());
+            let (scope, owned) = (command.scope.clone(), Arc::clone(command));
+            let job = move |tx: &AtomicTx<'_>| job(&*handler, &owned, &herald, tx);
+            let error = match shared.store.atomic(scope, offer.clone(), job).await {
+                Ok(ended) => return Ok(ended),
+                Err(error) => error,
+            };
+            if error.may_have_committed() {
+                shared.signals.emit(&command.route, Signal::CommitUnknown);
+                unknown = Some(error.clone());
+            }
+            let is_worth_it = unknown.is_some() || error.kind() == Kind::Conflict;
+            if !is_worth_it || tries >= TRIES_MAX {
+                return Err(unknown.unwrap_or(error));
+            }
+            tries += 1;
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2);
+        }
     }
 }
 
@@ -187,6 +222,8 @@ where
         },
     };
     herald.running(&seen);
+    crash_point!("claim.after");
+    crash_point!("call.before");
     let captured = match call(handler, tx.connection(), &command.request, &command.route) {
         Ended::Passed(captured) => captured,
         ended @ (Ended::Row(_)
@@ -195,6 +232,7 @@ where
         | Ended::Panicked
         | Ended::Store(_)) => return AtomicEnd::RollBack(ended),
     };
+    crash_point!("call.after");
     let receipt = match conclude(&command.route, &captured) {
         Conclusion::Keep(receipt) => receipt,
         Conclusion::Undo(receipt) => match tx.undo() {
@@ -205,6 +243,7 @@ where
     };
     let input = Input::Settle(seen.record.hold(), receipt);
     let (next, _) = step(seen.record, input, seen.now, command.route.policy());
+    crash_point!("settle.before-commit");
     match tx.settle(&next) {
         Ok(Swap::Written) => {
             AtomicEnd::Commit(Ended::Stored(captured, Seen { record: next, now: seen.now }))

@@ -67,7 +67,20 @@ where
         }
     }
 
+    fn is_end_stream(&self) -> bool {
+        self.frames.is_empty() && self.rest.is_end_stream()
+    }
+
+    /// What is left, so that an answer of a known length keeps its `Content-Length`.
     fn size_hint(&self) -> SizeHint {
-        SizeHint::default()
+        let read = self.frames.iter().map(|data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+        let read = read.fold(0u64, u64::saturating_add);
+        let rest = self.rest.size_hint();
+        let mut hint = SizeHint::new();
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(read));
+        }
+        hint.set_lower(rest.lower().saturating_add(read));
+        hint
     }
 }

@@ -1,7 +1,7 @@
 //! Leading a key in a transaction of PostgreSQL, by tokio-postgres or sqlx.
 
 use super::conflict::is_conflict;
-use super::{Conclusion, Lead, conclude};
+use super::{Conclusion, Lead, TRIES_MAX, TRY_PAUSE, conclude};
 use crate::body::{BoxError, Request, Response};
 use crate::capture::Captured;
 use crate::claim::Command;
@@ -14,20 +14,11 @@ use futures_util::FutureExt;
 use samekey_core::record::Record;
 use samekey_core::step::{Input, RetryAfter, Verdict, step};
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
-use samekey_store::{Kind, Seen, StoreError, Swap};
+use samekey_store::{Kind, Seen, StoreError, Swap, crash_point};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How often a command is tried at the most: once, and three times more after a deadlock, a
-/// serialisation failure or a lost acknowledgement. Whoever still fails then is in a crowd that a
-/// fourth try only makes denser.
-const TRIES_MAX: u32 = 4;
-/// The pause before the next try; it doubles. A deadlock's other side needs a moment to end, and a
-/// database that restarts needs some.
-const TRY_PAUSE: Duration = Duration::from_millis(20);
 
 /// The future of a handler in a transaction.
 pub(crate) type Working<'a> = Pin<Box<dyn Future<Output = Result<Captured, BoxError>> + Send + 'a>>;
@@ -94,6 +85,11 @@ where
                     tries += 1;
                     tokio::time::sleep(TRY_PAUSE).await;
                 }
+                // Without a key nobody can ask again, and "nothing ran" may not be true.
+                Err(error) if error.may_have_committed() => {
+                    shared.signals.emit(&route, Signal::CommitUnknown);
+                    return Problem::OutcomeUnknown.into_response(None);
+                }
                 Err(error) => {
                     tracing::warn!(route = route.name(), kind = ?error.kind(), error = %error, "store failed");
                     shared.signals.emit(&route, Signal::StoreFailed(error.kind()));
@@ -129,6 +125,7 @@ impl<W> InTransaction<W> {
             return found;
         }
         let wait = command.route.policy().wait;
+        crash_point!("claim.before");
         let (open, seen) = match shared.store.begin(&command.scope, &offer, wait).await {
             Ok(Begun::Claimed(open, seen)) => (open, seen),
             Ok(Begun::Found(open, seen)) => {
@@ -163,6 +160,7 @@ impl<W> InTransaction<W> {
         // The claim stands here, so an earlier commit that went unconfirmed never landed.
         *unconfirmed = None;
         leader.herald().running(&seen);
+        crash_point!("claim.after");
         self.work(shared, command, open, seen, unconfirmed).await
     }
 
@@ -180,6 +178,7 @@ impl<W> InTransaction<W> {
         W: Work<S::Open>,
     {
         let kept_bytes_max = command.route.keep().body_bytes_max();
+        crash_point!("call.before");
         let working = self.0.run(&mut open, command.request.clone(), kept_bytes_max);
         let captured = match AssertUnwindSafe(working).catch_unwind().await {
             Ok(Ok(captured)) => captured,
@@ -202,6 +201,7 @@ impl<W> InTransaction<W> {
                 );
             }
         };
+        crash_point!("call.after");
         let receipt = match conclude(&command.route, &captured) {
             Conclusion::Keep(receipt) => receipt,
             Conclusion::Undo(receipt) => {
@@ -219,8 +219,19 @@ impl<W> InTransaction<W> {
         };
         let input = Input::Settle(seen.record.hold(), receipt);
         let (next, _) = step(seen.record.clone(), input, seen.now, command.route.policy());
+        #[cfg(samekey_bugs)]
+        if crate::bugs::planted("answer-before-stored") {
+            let (scope, record) = (command.scope.clone(), seen.record.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(TRY_PAUSE).await;
+                open.settle(&scope, &record, &next).await
+            });
+            return Try::Answer(command.first(captured.into_response()), None);
+        }
+        crash_point!("settle.before-commit");
         match open.settle(&command.scope, &seen.record, &next).await {
             Ok(()) => {
+                crash_point!("settle.after-commit");
                 shared.signals.emit(&command.route, Signal::Executed);
                 Try::Answer(
                     command.first(captured.into_response()),

@@ -4,4 +4,12 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
 
 mod basics;
+mod chaos;
+mod concurrency;
+mod hangups;
 mod harness;
+mod outages;
+mod parity;
+mod promises;
+mod sqlite_load;
+mod transactions;

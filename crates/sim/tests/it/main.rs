@@ -6,4 +6,5 @@
 mod cluster;
 mod database;
 mod process;
+mod proxy;
 mod test_cluster;

@@ -7,6 +7,9 @@
 //! The update also demands that the transaction is the one that made the claim. A transaction is
 //! known by its `now()`, which stays the same from its begin to its end.
 
+#[cfg(samekey_bugs)]
+mod bugs;
+
 use super::answers::{self, Placement};
 use super::cells::{self, Cell, Cells, Found};
 use super::connection::{ANSWER_TIME_MAX, Connection, Ready, within};
@@ -126,6 +129,11 @@ async fn begin_once(
     wait: Duration,
 ) -> Result<Option<Begun<Open>>, StoreError> {
     let connection = core.connection().await?;
+    #[cfg(samekey_bugs)]
+    let connection = match bugs::look_up_first(core, connection, scope, offer).await? {
+        Ok(begun) => return Ok(Some(begun)),
+        Err(connection) => connection,
+    };
     // Both now, so that a connection's first settlement is as quick as the others.
     let (ready, settle) =
         join(connection.ready(&sql::INSERT_OR_LOAD), connection.ready(&sql::SETTLE)).await;
@@ -276,6 +284,8 @@ impl OpenTransaction for Open {
             Some(ready) => ready,
             None => connection.ready(&sql::SETTLE).await?,
         };
+        #[cfg(samekey_bugs)]
+        let ready = bugs::before_settling(&connection, scope, seen, ready).await?;
         let (org, key) = (scope.org.as_str(), scope.key.as_str());
         let compared: Cells<Moment> = Cells::of(Row::of(seen));
         let mut row = Row::of(next);
@@ -300,6 +310,10 @@ impl OpenTransaction for Open {
         let work =
             join3(put, connection.run(&ready, &parameters), connection.batch_execute("commit"));
         let (put, written, committed) = within(ANSWER_TIME_MAX, Phase::Commit, work).await?;
+        #[cfg(samekey_bugs)]
+        if crate::bugs::planted("commit-result-ignored") {
+            return Ok(());
+        }
         if let Err(refused) = put.and(written) {
             return Err(not_settled(connection, &refused).await);
         }

@@ -31,7 +31,13 @@ struct Found {
 pub(super) async fn sweep(core: &Core, batch: u32) -> Result<SweepPass, StoreError> {
     let batch = batch.clamp(1, SWEEP_BATCH_MAX);
     let connection = core.connection().await?;
-    let found = connection.read(&sql::SWEEP_FIND, &[&i64::from(batch)]).await?;
+    let find = &sql::SWEEP_FIND;
+    #[cfg(samekey_bugs)]
+    let find: &'static sql::Sql = Box::leak(Box::new(sql::Sql {
+        text: crate::bugs::sweep_find(find.text),
+        types: find.types,
+    }));
+    let found = connection.read(find, &[&i64::from(batch)]).await?;
     let mut orgs: BTreeMap<String, Found> = BTreeMap::new();
     let mut now = None;
     for row in &found {

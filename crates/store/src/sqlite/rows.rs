@@ -175,8 +175,11 @@ pub(super) fn note(
 /// Removes finished rows whose time is over.
 pub(super) fn sweep(connection: &Connection, batch: u32) -> Result<SweepPass, StoreError> {
     let batch = batch.clamp(1, SWEEP_BATCH_MAX);
+    let find = SWEEP_FIND;
+    #[cfg(samekey_bugs)]
+    let find = crate::bugs::sweep_find(find);
     let over: Vec<(String, String, i64)> = connection
-        .prepare_cached(SWEEP_FIND)?
+        .prepare_cached(find)?
         // Found and removed in one transaction, so that the walk always starts at the beginning.
         .query_map(params![host_now().micros(), i64::MIN, "", "", batch], |row| {
             Ok((row.get(0)?, row.get(1)?, row.get(3)?))

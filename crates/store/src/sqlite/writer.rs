@@ -10,7 +10,7 @@
 
 use super::fault::of_commit;
 use super::guard::Guard;
-use super::job::{Fate, Job, Place};
+use super::job::{Fate, Job, Place, lost};
 use super::rows;
 use crate::error::{Kind, StoreError};
 use rusqlite::Connection;
@@ -144,6 +144,7 @@ impl Desk {
             self.give_up();
             return answer_all(group, |job| job.refuse(error.clone()));
         }
+        crate::crash_point!("writer.group-begun");
         for index in 0..group.len() {
             let Some(job) = group.get_mut(index) else { break };
             if let Err(error) = self.run(job.as_mut()) {
@@ -152,8 +153,12 @@ impl Desk {
                 return scatter(group, Some(index));
             }
         }
+        crate::crash_point!("writer.before-commit");
         match self.guard.committing(|| self.connection.execute_batch("commit")) {
             Ok(()) => {
+                crate::crash_point!("writer.after-commit", {
+                    return answer_all(group, |job| job.spoil(&lost()));
+                });
                 let jobs = u64::try_from(group.len()).unwrap_or(0);
                 self.totals.groups.fetch_add(1, Ordering::Relaxed);
                 self.totals.jobs.fetch_add(jobs, Ordering::Relaxed);

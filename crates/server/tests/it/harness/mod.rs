@@ -5,9 +5,12 @@
 //! handler does beside it is told by the test through [`script::Script`].
 
 pub mod caller;
+pub mod proxied;
+pub mod reach;
 pub mod script;
 pub mod service;
-mod stores;
+pub mod shop;
+pub mod stores;
 
 #[allow(unused_imports, reason = "not every slice of the tests sends raw bytes")]
 pub use caller::{Reply, raw};

@@ -1,5 +1,6 @@
 //! The two databases, as the service uses them and as the tests count in them.
 
+use super::proxied::{options, service_url};
 use super::script::Turn;
 use super::service::{App, reference_of};
 use axum::extract::Request;
@@ -72,9 +73,8 @@ impl Database {
                 Backend::Sqlite(Engine::with(SqliteLedger::open(&self.address()).unwrap(), setup))
             }
             Database::Postgres { database, .. } => {
-                let pool = postgres::connect(database.url()).unwrap();
-                let ledger =
-                    PostgresLedger::open(pool, postgres::Options::default()).await.unwrap();
+                let pool = postgres::connect(&service_url(database.url())).unwrap();
+                let ledger = PostgresLedger::open(pool, options()).await.unwrap();
                 Backend::Postgres(Engine::with(ledger, setup))
             }
         }
