@@ -4,4 +4,8 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
 
 mod basics;
+mod endings;
+mod fingerprints;
 mod harness;
+mod keys;
+mod scopes;
