@@ -6,6 +6,9 @@
 mod basics;
 mod endings;
 mod fingerprints;
+mod framing;
 mod harness;
 mod keys;
+mod replays;
 mod scopes;
+mod waiting;

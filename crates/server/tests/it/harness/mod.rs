@@ -10,8 +10,7 @@ pub mod service;
 pub mod stores;
 pub mod wire;
 
-#[allow(unused_imports, reason = "not every slice of the tests sends raw bytes")]
-pub use caller::{Reply, raw};
+pub use caller::Reply;
 pub use script::Script;
 pub use stores::Which;
 

@@ -19,6 +19,36 @@ pub enum Which {
 
 const TABLE: &str = "create table if not exists effects (org text not null, reference text not null, order_number text unique)";
 
+/// A check that runs at the end of each transaction, and waits there for a lock.
+const HOLD: &str = "
+    create function hold() returns trigger language plpgsql as $$
+        begin perform pg_advisory_xact_lock_shared(42); return null; end $$;
+    create constraint trigger hold after insert or update on samekey.keys
+        deferrable initially deferred for each row execute function hold()";
+
+/// Commits that wait; see [`Database::hold_commits`].
+pub struct Held(tokio_postgres::Client);
+
+impl Held {
+    /// Returns once a commit waits.
+    pub async fn reached(&self) {
+        let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted";
+        for _ in 0..6_000 {
+            let waiting: i64 = self.0.query_one(waiting, &[]).await.unwrap().get(0);
+            if waiting > 0 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("no commit came within a minute");
+    }
+
+    /// Lets them go.
+    pub async fn release(self) {
+        self.0.execute("select pg_advisory_unlock(42)", &[]).await.unwrap();
+    }
+}
+
 /// A database of one test's own.
 pub enum Database {
     Sqlite { directory: tempfile::TempDir },
@@ -93,6 +123,35 @@ impl Database {
                 self.count("select count(*) from samekey.keys where state = $1", state).await
             }
         }
+    }
+
+    /// Removes every record, as a sweep does whose time has come.
+    pub async fn remove_all_records(&self) {
+        match self {
+            Database::Sqlite { directory } => {
+                let path = directory.path().join("test.db");
+                let removed = tokio::task::spawn_blocking(move || {
+                    let connection = rusqlite::Connection::open(path).unwrap();
+                    connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+                    connection.execute("delete from samekey_keys", []).unwrap()
+                });
+                removed.await.unwrap();
+            }
+            Database::Postgres { count, .. } => {
+                count.execute("delete from samekey.keys", &[]).await.unwrap();
+            }
+        }
+    }
+
+    /// From now on every commit that writes a key waits until the test lets it go. PostgreSQL only.
+    pub async fn hold_commits(&self) -> Held {
+        let Database::Postgres { database, count } = self else { panic!("only on PostgreSQL") };
+        count.batch_execute(HOLD).await.unwrap();
+        let (lock, connection) =
+            tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        lock.execute("select pg_advisory_lock(42)", &[]).await.unwrap();
+        Held(lock)
     }
 
     async fn count(&self, sql: &'static str, argument: &str) -> u64 {
