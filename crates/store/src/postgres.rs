@@ -184,7 +184,8 @@ impl Ledger for PostgresLedger {
                 key: Key::new(&key).map_err(|_| damaged("key"))?,
             };
             let found = cells::found(row, 2)?;
-            if let Some(seen) = answers::complete(&connection, &scope, found).await? {
+            let seen = answers::complete(&connection, &scope, found).await?;
+            if let Some(seen) = seen.filter(|seen| seen.record.is_open()) {
                 open.push(OpenRecord { scope, seen });
             }
         }

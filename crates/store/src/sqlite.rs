@@ -51,6 +51,52 @@ pub struct Totals {
 
 /// A ledger in an SQLite file.
 ///
+/// ```
+/// use samekey_core::record::Record;
+/// use samekey_core::step::{Arrival, Claim, Input, Verdict, step};
+/// # use samekey_core::{fingerprint::{Digest, V1}, key::{Key, Org, Scope}, lease::Owner};
+/// # use samekey_core::{policy::Policy, receipt::{Answer, Receipt}, record::Identity, time::Time};
+/// use samekey_store::Arrived;
+/// use samekey_store::sqlite::{AtomicEnd, SqliteLedger};
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// # let directory = tempfile::tempdir()?;
+/// # let address = format!("sqlite:{}/orders.db", directory.path().display());
+/// SqliteLedger::migrate(&address)?;
+/// let ledger = SqliteLedger::open(&address)?;
+/// let table = "create table orders (id integer primary key, amount integer not null)";
+/// ledger.write(|connection| AtomicEnd::Commit(connection.execute(table, []))).await??;
+///
+/// # let scope = Scope { org: Org::new("acme")?, key: Key::new("order-7")? };
+/// # let request = Identity {
+/// #     version: V1.version,
+/// #     digest: Digest { request_sha: [1; 32], frame_sha: [2; 32] },
+/// #     principal_sha: None,
+/// # };
+/// # let claim = Claim { request, owner: Owner::from_bytes([1; 16]), arrival: Arrival::Ordinary };
+/// let policy = Policy::default();
+/// let (offer, _) = step(Record::ABSENT, Input::Claim(claim), Time::EPOCH, &policy);
+/// let verdict = ledger.atomic(scope, offer, move |tx| {
+///     let Arrived::Inserted(seen) = tx.arrived() else { return AtomicEnd::RollBack(None) };
+///     // The order, its key and the answer are committed together, or not at all.
+///     if tx.connection().execute("insert into orders (amount) values (700)", []).is_err() {
+///         return AtomicEnd::RollBack(None);
+///     }
+///     let answer = Answer { status: 201, headers: Vec::new(), body: "{\"id\":1}".into() };
+///     let settle = Input::Settle(seen.record.hold(), Receipt::Kept(answer));
+///     let (done, verdict) = step(seen.record.clone(), settle, tx.now(), &policy);
+///     match tx.settle(&done) {
+///         Ok(samekey_store::Swap::Written) => AtomicEnd::Commit(Some(verdict)),
+///         _ => AtomicEnd::RollBack(None),
+///     }
+/// });
+/// assert_eq!(verdict.await?, Some(Verdict::Settled));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// Dropping it lets the jobs that wait run to their end in the background;
 /// [`SqliteLedger::close`] waits for them.
 #[derive(Debug)]

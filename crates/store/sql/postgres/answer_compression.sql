@@ -1,2 +1,3 @@
 alter table samekey.answers
-alter column body set compression lz4
+alter column body
+set compression lz4

@@ -25,7 +25,7 @@ with offered as (
     now() + last_send, asked, not_found, now() + ask_after, answer_status, answer_headers,
     answer_body
   from offered
-  order by org_id collate "C", key collate "C"
+  order by place
   on conflict (org_id, key) do nothing
   returning org_id, key
 ), opened as (

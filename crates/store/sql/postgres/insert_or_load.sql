@@ -30,4 +30,7 @@ select
 from samekey.keys
 where org_id = $1
   and key = $2
-  and not exists (select from inserted)
+  and not exists (
+    select
+    from inserted
+  )

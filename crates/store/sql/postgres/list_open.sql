@@ -9,6 +9,5 @@ join samekey.keys as keys
   on keys.org_id = open_claims.org_id
   and keys.key = open_claims.key
 where (open_claims.org_id, open_claims.key) > ($1, $2)
-  and keys.state in ('running', 'unknown', 'review')
 order by open_claims.org_id, open_claims.key
 limit $3

@@ -6,4 +6,9 @@ select
   current_setting('synchronous_commit') as synchronous_commit,
   current_setting('default_transaction_isolation') as isolation,
   current_setting('default_transaction_read_only') as read_only,
-  to_regclass('samekey.migrations') is not null as has_schema
+  exists (
+    select
+    from pg_catalog.pg_tables
+    where schemaname = 'samekey'
+      and tablename = 'migrations'
+  ) as has_schema

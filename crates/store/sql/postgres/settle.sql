@@ -23,5 +23,5 @@ with settled as (
     and now() = $6
   returning revision
 )
-select 1 / count(*) as written
+select 1 / count(revision) as written
 from settled

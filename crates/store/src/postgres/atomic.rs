@@ -9,7 +9,7 @@
 
 use super::answers::{self, Placement};
 use super::cells::{self, Cell, Cells, Found};
-use super::connection::{ANSWER_TIME_MAX, Connection, within};
+use super::connection::{ANSWER_TIME_MAX, Connection, Ready, within};
 use super::failure::{self, Phase};
 use super::value::{Moment, Span};
 use super::{Core, PostgresLedger, sql};
@@ -45,6 +45,7 @@ pub struct Open {
     connection: Arc<Connection>,
     core: Arc<Core>,
     started: Time,
+    settle: Option<Ready>,
 }
 
 /// The transaction, as a handler is given it: it runs statements and cannot end the transaction by
@@ -107,7 +108,12 @@ impl AtomicLedger for PostgresLedger {
         let row = rows.first().ok_or_else(cells::missing)?;
         let now: Moment = row.try_get(0).map_err(|_| failure::column())?;
         let started = Time::from_micros(now.0);
-        Ok(Open { connection: Arc::new(connection), core: self.core.clone(), started })
+        Ok(Open {
+            connection: Arc::new(connection),
+            core: self.core.clone(),
+            started,
+            settle: None,
+        })
     }
 
     async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {
@@ -123,7 +129,10 @@ async fn begin_once(
     wait: Duration,
 ) -> Result<Option<Begun<Open>>, StoreError> {
     let connection = core.connection().await?;
-    let ready = connection.ready(&sql::INSERT_OR_LOAD).await?;
+    // Both now, so that a connection's first settlement is as quick as the others.
+    let (ready, settle) =
+        join(connection.ready(&sql::INSERT_OR_LOAD), connection.ready(&sql::SETTLE)).await;
+    let (ready, settle) = (ready?, settle?);
     let cells: Cells<Span> = Cells::of(Row::of(offer));
     let (org, key) = (scope.org.as_str(), scope.key.as_str());
     let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
@@ -160,6 +169,7 @@ async fn begin_once(
         connection: Arc::new(connection),
         core: core.clone(),
         started,
+        settle: Some(settle),
     };
     match found {
         Found::Inserted(now) => {
@@ -255,11 +265,20 @@ impl OpenTransaction for Open {
         within(ANSWER_TIME_MAX, Phase::BeforeCommit, undo).await?.map_err(before_commit)
     }
 
-    async fn settle(self, scope: &Scope, seen: &Record, next: &Record) -> Result<(), StoreError> {
+    async fn settle(
+        mut self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+    ) -> Result<(), StoreError> {
         check_settlement(seen, next)?;
         let (started, core) = (Moment(self.started.micros()), self.core.clone());
+        let ready = self.settle.take();
         let connection = self.alone().await?;
-        let ready = connection.ready(&sql::SETTLE).await?;
+        let ready = match ready {
+            Some(ready) => ready,
+            None => connection.ready(&sql::SETTLE).await?,
+        };
         let (org, key) = (scope.org.as_str(), scope.key.as_str());
         let compared: Cells<Moment> = Cells::of(Row::of(seen));
         let mut row = Row::of(next);

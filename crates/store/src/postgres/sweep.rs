@@ -29,7 +29,7 @@ struct Found {
 }
 
 pub(super) async fn sweep(core: &Core, batch: u32) -> Result<SweepPass, StoreError> {
-    let batch = batch.min(SWEEP_BATCH_MAX);
+    let batch = batch.clamp(1, SWEEP_BATCH_MAX);
     let connection = core.connection().await?;
     let found = connection.read(&sql::SWEEP_FIND, &[&i64::from(batch)]).await?;
     let mut orgs: BTreeMap<String, Found> = BTreeMap::new();
@@ -48,7 +48,7 @@ pub(super) async fn sweep(core: &Core, batch: u32) -> Result<SweepPass, StoreErr
     if let Some(now) = now {
         removed = delete(&connection, orgs, now).await?;
     }
-    let more = batch > 0 && found.len() >= usize::try_from(batch).unwrap_or(usize::MAX);
+    let more = found.len() >= usize::try_from(batch).unwrap_or(usize::MAX);
     connection.release();
     if !more {
         maintain(core).await?;

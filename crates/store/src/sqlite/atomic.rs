@@ -2,6 +2,7 @@
 
 use super::job::{AtomicEnd, Place};
 use super::rows;
+use super::writer::ended_by_job;
 use crate::error::{Kind, StoreError};
 use crate::memory::host_now;
 use crate::{Arrived, Swap};
@@ -16,9 +17,7 @@ use std::cell::{Cell, RefCell};
 /// The key's row, the caller's own statements and the stored answer stand or fall together. While
 /// it is open every other writer of the file waits, so a job works on the database and on nothing
 /// else: no call to the outside, no sleep, no lock.
-#[derive(Debug)]
 pub struct AtomicTx<'c> {
-    connection: &'c Connection,
     place: &'c Place<'c>,
     scope: &'c Scope,
     arrived: Arrived,
@@ -26,12 +25,6 @@ pub struct AtomicTx<'c> {
     claim: RefCell<Record>,
     current: RefCell<Record>,
     claimed: Cell<bool>,
-}
-
-impl std::fmt::Debug for Place<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Place(..)")
-    }
 }
 
 impl<'c> AtomicTx<'c> {
@@ -46,7 +39,7 @@ impl<'c> AtomicTx<'c> {
     /// tables (`samekey_…`) but not write them: either gets [`Kind::Misused`], and nothing of the job
     /// is kept.
     pub fn connection(&self) -> &'c Connection {
-        self.connection
+        self.place.connection
     }
 
     /// The store's clock.
@@ -63,7 +56,7 @@ impl<'c> AtomicTx<'c> {
         let swap = self.write(next)?;
         if swap == Swap::Written {
             self.place.guard.ours(|| {
-                self.connection.execute_batch("release samekey_work; savepoint samekey_work")
+                self.place.connection.execute_batch("release samekey_work; savepoint samekey_work")
             })?;
             self.claimed.set(true);
             *self.claim.borrow_mut() = next.clone();
@@ -77,7 +70,10 @@ impl<'c> AtomicTx<'c> {
     /// # Errors
     /// Failures of the world; the job has to end with [`AtomicEnd::RollBack`] then.
     pub fn undo(&self) -> Result<(), StoreError> {
-        self.place.guard.ours(|| self.connection.execute_batch("rollback to samekey_work"))?;
+        self.still_open()?;
+        self.place
+            .guard
+            .ours(|| self.place.connection.execute_batch("rollback to samekey_work"))?;
         let claim = self.claim.borrow().clone();
         *self.current.borrow_mut() = claim;
         Ok(())
@@ -93,13 +89,22 @@ impl<'c> AtomicTx<'c> {
     }
 
     fn write(&self, next: &Record) -> Result<Swap, StoreError> {
+        self.still_open()?;
         let seen = self.current.borrow().clone();
         let swap =
-            self.place.guard.ours(|| rows::swap(self.connection, self.scope, &seen, next))?;
+            self.place.guard.ours(|| rows::swap(self.place.connection, self.scope, &seen, next))?;
         if swap == Swap::Written {
             *self.current.borrow_mut() = next.clone();
         }
         Ok(swap)
+    }
+
+    /// After the transaction has ended, a statement would stand by itself.
+    fn still_open(&self) -> Result<(), StoreError> {
+        if self.place.connection.is_autocommit() {
+            return Err(ended_by_job());
+        }
+        Ok(())
     }
 
     /// What has to hold before the job's part may be committed.
@@ -117,7 +122,7 @@ impl<'c> AtomicTx<'c> {
         };
         // A claim that is settled where it was made never was open for anybody else.
         if current.is_open() || found.is_some_and(Record::is_open) {
-            rows::note(self.connection, self.scope, &current)?;
+            rows::note(self.place.connection, self.scope, &current)?;
         }
         Ok(())
     }
@@ -139,7 +144,6 @@ pub(super) fn run<T>(
         Arrived::Found(seen) => (seen.record.clone(), false),
     };
     let tx = AtomicTx {
-        connection: place.connection,
         place,
         scope,
         arrived,

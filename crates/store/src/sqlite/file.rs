@@ -22,6 +22,9 @@ const STATEMENTS_MAX: usize = 64;
 /// have made it grow.
 const LOG_BYTES_KEPT: i64 = 64 << 20;
 
+const ONLY_READ: &str =
+    "the database file can only be read; give this process the right to write it and its directory";
+
 /// Opens a file that may be new, for a migration.
 pub(super) fn create(path: &Path) -> Result<Connection, StoreError> {
     writable(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
@@ -47,10 +50,7 @@ fn writable(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let connection = open(path, flags)?;
     // Without the right to write, SQLite opens the file all the same, and only for reading.
     if connection.is_readonly("main")? {
-        return Err(StoreError::new(
-            Kind::ReadOnly,
-            "the database file can only be read; give this process the right to write it and its directory",
-        ));
+        return Err(StoreError::new(Kind::ReadOnly, ONLY_READ));
     }
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     set(&connection, "journal_mode", "wal", "wal")?;
@@ -81,19 +81,28 @@ fn why_not(path: &Path, error: rusqlite::Error) -> StoreError {
     }
     let directory =
         path.parent().is_none_or(|parent| parent.as_os_str().is_empty() || parent.is_dir());
-    let sentence = if !directory {
-        "the directory of the database file does not exist; make it, or name another file"
+    let (kind, sentence) = if !directory {
+        (
+            Kind::Address,
+            "the directory of the database file does not exist; make it, or name another file",
+        )
     } else if path.is_dir() {
-        "the address names a directory; name a file in it"
+        (Kind::Address, "the address names a directory; name a file in it")
     } else if !path.exists() {
-        "there is no database file at the address; see that it is the right one, then make it with `samekey migrate`"
+        (
+            Kind::Address,
+            "there is no database file at the address; see that it is the right one, then make it with `samekey migrate`",
+        )
+    } else if std::fs::File::open(path).is_ok() {
+        // It is there and can be read: what cannot be made are the files beside it.
+        (Kind::ReadOnly, ONLY_READ)
     } else {
-        return StoreError::new(
+        (
             Kind::Forbidden,
             "the system does not let this process open the database file; give it the right to",
-        );
+        )
     };
-    StoreError::new(Kind::Address, sentence)
+    StoreError::new(kind, sentence)
 }
 
 /// Makes a setting and looks whether it holds: SQLite answers with what it did, not with an error.

@@ -2,7 +2,9 @@
 //!
 //! A job gets the writer's own connection. If it could commit, it would commit the half of itself
 //! that is done, and with it jobs of other callers whose savepoints are open. So while a job runs,
-//! SQLite asks this guard about every statement, and about every commit.
+//! SQLite asks this guard about every statement; and it asks about every commit, because a
+//! transaction may also end under a job (a full disk, `or rollback`), and then each statement that
+//! follows, of the job or of ours, would commit by itself. Only the writer's own commit passes.
 
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -12,22 +14,36 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// What all names of ours begin with, tables and savepoints.
 const OURS: &str = "samekey_";
 
+/// Settings of a connection on which the promise stands. A job may read them, not make them.
+const SETTINGS: [&str; 9] = [
+    "busy_timeout",
+    "foreign_keys",
+    "ignore_check_constraints",
+    "journal_mode",
+    "locking_mode",
+    "query_only",
+    "recursive_triggers",
+    "synchronous",
+    "writable_schema",
+];
+
 /// Whose turn it is on the connection, and whether a turn was misused.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     theirs: AtomicBool,
+    committing: AtomicBool,
     misused: AtomicBool,
 }
 
 /// Gives the turn back, also when a job panics.
 struct Turn<'g> {
-    guard: &'g Guard,
+    flag: &'g AtomicBool,
     before: bool,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.guard.theirs.store(self.before, Ordering::SeqCst);
+        self.flag.store(self.before, Ordering::SeqCst);
     }
 }
 
@@ -47,18 +63,20 @@ impl Guard {
 
     /// Runs the caller's code.
     pub(super) fn theirs<T>(&self, run: impl FnOnce() -> T) -> T {
-        let _turn = self.turn(true);
+        let _turn = turn(&self.theirs, true);
         run()
     }
 
     /// Runs code of ours, within the caller's or not.
     pub(super) fn ours<T>(&self, run: impl FnOnce() -> T) -> T {
-        let _turn = self.turn(false);
+        let _turn = turn(&self.theirs, false);
         run()
     }
 
-    fn turn(&self, theirs: bool) -> Turn<'_> {
-        Turn { guard: self, before: self.theirs.swap(theirs, Ordering::SeqCst) }
+    /// Runs the one statement that may commit.
+    pub(super) fn committing<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _turn = turn(&self.committing, true);
+        run()
     }
 
     /// Whether a turn was misused since this was asked last.
@@ -75,20 +93,27 @@ impl Guard {
     }
 
     fn refuses_commit(&self) -> bool {
-        let theirs = self.theirs.load(Ordering::SeqCst);
-        if theirs {
+        let refused = !self.committing.load(Ordering::SeqCst);
+        if refused {
             self.misused.store(true, Ordering::SeqCst);
         }
-        theirs
+        refused
     }
 }
 
+fn turn(flag: &AtomicBool, to: bool) -> Turn<'_> {
+    Turn { flag, before: flag.swap(to, Ordering::SeqCst) }
+}
+
 #[allow(clippy::wildcard_enum_match_arm, reason = "the driver's enum is open")]
-/// What only the ledger may do: end or begin the transaction, touch its savepoints, and write its
-/// tables. Reading them is everybody's, and so are savepoints with other names.
+/// What only the ledger may do: end or begin the transaction, touch its savepoints, write its tables
+/// and make its settings. Reading them is everybody's, and so are savepoints with other names.
 fn is_ours(action: &AuthAction<'_>) -> bool {
     match action {
         AuthAction::Transaction { .. } => true,
+        AuthAction::Pragma { pragma_name: name, pragma_value: Some(_) } => {
+            SETTINGS.iter().any(|setting| setting.eq_ignore_ascii_case(name))
+        }
         AuthAction::Savepoint { savepoint_name: name, .. }
         | AuthAction::Insert { table_name: name }
         | AuthAction::Update { table_name: name, .. }

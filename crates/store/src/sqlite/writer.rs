@@ -40,12 +40,6 @@ struct Totals {
     jobs: AtomicU64,
 }
 
-impl std::fmt::Debug for dyn Job {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Job(..)")
-    }
-}
-
 impl Writer {
     /// Starts the thread on its connection.
     pub(super) fn start(mut connection: Connection) -> Result<Writer, StoreError> {
@@ -146,6 +140,7 @@ impl Desk {
         }
         if let Err(error) = self.connection.execute_batch("begin immediate") {
             let error = StoreError::from(error);
+            self.give_up();
             return answer_all(group, |job| job.refuse(error.clone()));
         }
         for index in 0..group.len() {
@@ -156,7 +151,7 @@ impl Desk {
                 return scatter(group, Some(index));
             }
         }
-        match self.connection.execute_batch("commit") {
+        match self.guard.committing(|| self.connection.execute_batch("commit")) {
             Ok(()) => {
                 let jobs = u64::try_from(group.len()).unwrap_or(0);
                 self.totals.groups.fetch_add(1, Ordering::Relaxed);
@@ -190,7 +185,7 @@ impl Desk {
         if misused {
             job.refuse(ended_by_job());
         }
-        // The commit hook, a full disk and `or rollback` all end the transaction as a whole.
+        // The guard's refusal of a commit, a full disk and `or rollback` all end it as a whole.
         if self.connection.is_autocommit() {
             return Err(ended_by_job());
         }
@@ -207,7 +202,7 @@ impl Desk {
         if !self.connection.is_autocommit()
             && let Err(error) = self.connection.execute_batch("rollback")
         {
-            // The next group finds the transaction still open and is told so.
+            // The next group cannot begin then, is told so, and this is tried again.
             tracing::error!(error = %StoreError::from(error), "a transaction could not be rolled back");
         }
     }
@@ -241,7 +236,7 @@ fn scatter(group: Vec<Box<dyn Job>>, at_fault: Option<usize>) -> Vec<Box<dyn Job
     again
 }
 
-fn ended_by_job() -> StoreError {
+pub(super) fn ended_by_job() -> StoreError {
     StoreError::new(
         Kind::Misused,
         "a job ended the transaction that it ran in, or wrote a row of a key past its handle, and nothing of it was kept; leave both to the ledger",

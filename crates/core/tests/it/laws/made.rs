@@ -77,14 +77,19 @@ pub(super) fn history() -> impl Strategy<Value = Vec<Lived>> {
             now = Time::from_micros(now.micros() + pause(event.pause, &policy, &record, now));
             let input = input(event, &record, &holds, Owner::from_bytes([number; 16]));
             let (next, verdict) = step(record.clone(), input.clone(), now, &policy);
+            let known_before = record.fence == next.fence;
             steps.push(Lived { record, input, now, policy: policy.clone(), claimed, asked });
-            if let Verdict::Run(hold) | Verdict::Ask(hold) = verdict
-                && holds.last() != Some(&hold)
-            {
-                let since =
-                    if matches!(next.state, State::Running(_)) { &mut claimed } else { &mut asked };
-                *since = now;
-                holds.push(hold);
+            match verdict {
+                Verdict::Run(hold) if !known_before => {
+                    claimed = now;
+                    holds.push(hold);
+                }
+                Verdict::Ask(hold) => {
+                    asked = now;
+                    holds.push(hold);
+                }
+                #[allow(clippy::wildcard_enum_match_arm, reason = "two verdicts give a hold")]
+                _ => {}
             }
             record = next;
         }

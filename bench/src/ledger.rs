@@ -1,0 +1,140 @@
+//! Line f: grouped claims and settlements through the ledger, without HTTP.
+
+use crate::Plan;
+use crate::load::Failure;
+use crate::table::Table;
+use samekey::core::fingerprint::{Digest, V1};
+use samekey::core::key::{Key, Org, Scope};
+use samekey::core::lease::Owner;
+use samekey::core::policy::Policy;
+use samekey::core::receipt::{Answer, Receipt};
+use samekey::core::record::{Identity, Record};
+use samekey::core::step::{Arrival, Claim, Input, step};
+use samekey::core::time::Time;
+use samekey::store::postgres::{self, Options, Pool, PostgresLedger};
+use samekey::store::{Arrived, Ledger, Swap};
+use samekey_sim::Cluster;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Callers at a time.
+const CALLERS: usize = 64;
+const INSERT: &str = "insert into plain (id, org_id, body) values ($1, $2, $3)";
+
+/// Measures claim and settle by groups against bare single-row inserts.
+pub async fn grouped(plan: Plan, table: &mut Table) -> Result<(), Failure> {
+    let cluster = Cluster::start(samekey_sim::Options::default())?;
+    let url = cluster.create_database("ledger")?;
+    let pool = postgres::connect(&url)?;
+    postgres::migrate(&pool).await?;
+    crate::sql::execute(
+        &url,
+        "create table plain (id text primary key, org_id text not null, body bytea not null)",
+    )
+    .await?;
+    let ledger = Arc::new(PostgresLedger::open(pool.clone(), Options::default()).await?);
+    let numbers = Arc::new(AtomicU64::new(0));
+    let mut ratios = Vec::new();
+    commands(&ledger, &numbers, Duration::from_secs(1)).await?;
+    inserts(&pool, &numbers, Duration::from_secs(1)).await?;
+    for round in 0..plan.rounds {
+        let ratio = if round % 2 == 0 {
+            let first = commands(&ledger, &numbers, plan.round).await?;
+            first / inserts(&pool, &numbers, plan.round).await?
+        } else {
+            let first = inserts(&pool, &numbers, plan.round).await?;
+            commands(&ledger, &numbers, plan.round).await? / first
+        };
+        eprintln!("   round {}: {ratio:.2}", round + 1);
+        ratios.push(ratio);
+    }
+    table.ratio("f", "grouped claim + settle / a bare single-row insert", &ratios, Some(1.50));
+    Ok(())
+}
+
+async fn commands(
+    ledger: &Arc<PostgresLedger>,
+    numbers: &Arc<AtomicU64>,
+    length: Duration,
+) -> Result<f64, Failure> {
+    let ledger = Arc::clone(ledger);
+    rate(numbers, length, move |number| {
+        let ledger = Arc::clone(&ledger);
+        async move { command(&ledger, number).await }
+    })
+    .await
+}
+
+async fn inserts(pool: &Pool, numbers: &Arc<AtomicU64>, length: Duration) -> Result<f64, Failure> {
+    let pool = pool.clone();
+    rate(numbers, length, move |number| {
+        let pool = pool.clone();
+        async move {
+            let client = pool.get().await?;
+            let insert = client.prepare_cached(INSERT).await?;
+            client
+                .execute(&insert, &[&format!("{number:032x}"), &"bench", &[b'x'; 200].as_slice()])
+                .await?;
+            Ok(())
+        }
+    })
+    .await
+}
+
+/// One external command, as the engine will do it: claim, settle.
+async fn command(ledger: &PostgresLedger, number: u64) -> Result<(), Failure> {
+    let scope = Scope { org: Org::new("bench")?, key: Key::new(&format!("{number:032x}"))? };
+    let policy = Policy::default();
+    let mut token = [0; 16];
+    token[..8].copy_from_slice(&number.to_be_bytes());
+    let claim = Claim {
+        request: Identity {
+            version: V1.version,
+            digest: Digest { request_sha: [1; 32], frame_sha: [2; 32] },
+            principal_sha: None,
+        },
+        owner: Owner::from_bytes(token),
+        arrival: Arrival::Ordinary,
+    };
+    let (offer, _) = step(Record::ABSENT, Input::Claim(claim), Time::EPOCH, &policy);
+    let Arrived::Inserted(seen) = ledger.insert_or_load(&scope, &offer).await? else {
+        return Err("a new key was found".into());
+    };
+    let receipt =
+        Receipt::Kept(Answer { status: 201, headers: Vec::new(), body: vec![b'x'; 200].into() });
+    let input = Input::Settle(seen.record.hold(), receipt);
+    let (next, _) = step(seen.record.clone(), input, seen.now, &policy);
+    match ledger.swap(&scope, &seen.record, &next).await? {
+        Swap::Written => Ok(()),
+        Swap::Changed(_) => Err("a claim changed under its owner".into()),
+    }
+}
+
+/// How many a second [`CALLERS`] callers get done.
+async fn rate<F, W>(numbers: &Arc<AtomicU64>, length: Duration, work: W) -> Result<f64, Failure>
+where
+    W: Fn(u64) -> F + Send + Sync + 'static,
+    F: Future<Output = Result<(), Failure>> + Send,
+{
+    let work = Arc::new(work);
+    let began = Instant::now();
+    let ends = began + length;
+    let mut callers = Vec::new();
+    for _ in 0..CALLERS {
+        let (work, numbers) = (Arc::clone(&work), Arc::clone(numbers));
+        callers.push(tokio::spawn(async move {
+            let mut done = 0u64;
+            while Instant::now() < ends {
+                work(numbers.fetch_add(1, Ordering::Relaxed)).await?;
+                done += 1;
+            }
+            Ok::<u64, Failure>(done)
+        }));
+    }
+    let mut done = 0;
+    for caller in callers {
+        done += caller.await??;
+    }
+    Ok(done as f64 / began.elapsed().as_secs_f64())
+}

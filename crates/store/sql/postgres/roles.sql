@@ -1,0 +1,16 @@
+-- The role of a service, gateway or recovery worker: it reads and writes keys, and changes no table.
+-- Run this as the owner of the schema after `samekey migrate`, and give the role a login of its own.
+--
+-- Partitions for large answers are made and dropped by the owner of the schema: let `samekey sweep`
+-- run as that one. Where nobody makes them, large answers stand in the rows of their keys.
+create role samekey_service;
+
+grant usage on schema samekey to samekey_service;
+
+grant select, insert, update, delete
+on samekey.keys, samekey.open_claims, samekey.answers
+to samekey_service;
+
+grant select, insert on samekey.meta to samekey_service;
+
+grant select on samekey.migrations to samekey_service;

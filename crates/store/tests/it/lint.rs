@@ -1,0 +1,366 @@
+//! What every statement has to look like, in both dialects.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Statements that serve requests. They have to go to one org's rows, whatever the database is.
+const HOT: [&str; 6] = [
+    "insert.sql",
+    "insert_or_load.sql",
+    "load.sql",
+    "swap.sql",
+    "open_insert.sql",
+    "open_delete.sql",
+];
+
+/// What starts a line of its own.
+const CLAUSES: [&str; 11] = [
+    "select",
+    "from",
+    "where",
+    "order by",
+    "limit",
+    "values",
+    "set",
+    "on conflict",
+    "returning",
+    "join",
+    "group by",
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("sql")
+}
+
+fn dialects() -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder())
+        .expect("the folder of statements")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Every file below a folder of a dialect, by its path in it.
+fn files(dialect: &str) -> BTreeMap<String, String> {
+    let root = folder().join(dialect);
+    let mut files = BTreeMap::new();
+    for (below, prefix) in [(root.clone(), ""), (root.join("migrations"), "migrations/")] {
+        for entry in std::fs::read_dir(&below).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_file() {
+                let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+                let text = std::fs::read_to_string(&path).expect("text");
+                files.insert(format!("{prefix}{name}"), text);
+            }
+        }
+    }
+    files
+}
+
+fn statements() -> Vec<(String, String)> {
+    dialects()
+        .iter()
+        .flat_map(|dialect| {
+            files(dialect).into_iter().map(move |(name, text)| (format!("{dialect}/{name}"), text))
+        })
+        .collect()
+}
+
+fn is_migration(name: &str) -> bool {
+    // The script of roles is many statements for a person to run, as a migration is for us.
+    name.contains("/migrations/") || name == "postgres/roles.sql"
+}
+
+fn file_of(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// A statement without its comments and its quoted texts.
+fn bare(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let code = line.split("--").next().unwrap_or_default();
+        let mut quoted = false;
+        for character in code.chars() {
+            if character == '\'' {
+                quoted = !quoted;
+            } else if !quoted {
+                out.push(character);
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn words(text: &str) -> Vec<&str> {
+    text.split(|c: char| !(c.is_alphanumeric() || c == '_'))
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+#[test]
+fn keywords_are_lower_case_and_lines_are_plain() {
+    for (name, text) in statements() {
+        assert!(name.ends_with(".sql"), "{name} is no statement");
+        // The collation that compares byte by byte has this name and no other.
+        let code = bare(&text).replace("\"C\"", "");
+        assert!(!code.contains(|c: char| c.is_ascii_uppercase()), "{name}: upper case");
+        assert!(text.is_ascii() && !text.contains('\t'), "{name}: tabs or other characters");
+        assert!(text.ends_with('\n') && !text.ends_with("\n\n"), "{name}: its end");
+        for line in text.lines() {
+            assert!(line.len() <= 120 && line.trim_end() == line, "{name}: {line:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_has_one_statement() {
+    for (name, text) in statements() {
+        if !is_migration(&name) {
+            assert!(!bare(&text).contains(';'), "{name}: more than one statement, or a semicolon");
+        }
+    }
+}
+
+#[test]
+fn a_line_has_one_clause() {
+    for (name, text) in statements() {
+        if is_migration(&name) {
+            continue;
+        }
+        let bare = bare(&text);
+        for line in bare.lines() {
+            let spaced = format!(" {} ", words(line).join(" "));
+            let clauses: Vec<&str> = CLAUSES
+                .into_iter()
+                .filter(|clause| spaced.contains(&format!(" {clause} ")))
+                .collect();
+            if let Some(first) = clauses.first() {
+                let starts = clauses.iter().any(|clause| line.trim_start().starts_with(clause))
+                    || ["insert", "delete", "update", "do update", "left join", ")"]
+                        .iter()
+                        .any(|start| line.trim_start().starts_with(start));
+                assert!(starts, "{name}: {first:?} does not start its line: {line:?}");
+            }
+            assert!(clauses.len() <= 1, "{name}: {clauses:?} in one line: {line:?}");
+        }
+    }
+}
+
+/// With the org first in every hot condition and every key, the ledger can be spread by org.
+#[test]
+fn hot_statements_go_by_the_org_first() {
+    for (name, text) in statements() {
+        if !HOT.contains(&file_of(&name)) {
+            continue;
+        }
+        let bare = bare(&text);
+        let condition = bare.split_once("\nwhere ").or_else(|| bare.split_once("\n  on "));
+        if let Some((_, condition)) = condition {
+            let first = condition.lines().next().unwrap_or_default();
+            let column = first.split('=').next().unwrap_or_default().trim();
+            assert!(column == "org_id" || column.ends_with(".org_id"), "{name}: {first:?}");
+            assert!(first.contains('='), "{name}: {first:?}");
+        } else {
+            assert!(bare.starts_with("insert into"), "{name}: no condition");
+        }
+        if bare.starts_with("insert into") {
+            let (_, columns) = bare.split_once('(').expect("columns");
+            assert!(columns.trim_start().starts_with("org_id"), "{name}: the org is not first");
+        }
+        if let Some((_, conflict)) = bare.split_once("on conflict") {
+            let target = conflict.trim_start();
+            assert!(target.starts_with("(org_id, key)"), "{name}: {target:?}");
+        }
+    }
+}
+
+#[test]
+fn columns_are_listed() {
+    for (name, text) in statements() {
+        let bare = bare(&text);
+        assert!(
+            !bare.contains('*') || file_of(&name) == "schema_present.sql" || is_migration(&name),
+            "{name}: columns are not listed"
+        );
+    }
+}
+
+/// What cannot be spread over servers, and what decides in place of the machine.
+#[test]
+fn nothing_stands_in_the_way_of_spreading_by_org() {
+    const NEVER: [&str; 14] = [
+        "trigger",
+        "sequence",
+        "serial",
+        "bigserial",
+        "nextval",
+        "listen",
+        "notify",
+        "pg_advisory_lock",
+        "pg_advisory_xact_lock",
+        "pg_try_advisory_lock",
+        "case",
+        "random",
+        "gen_random_uuid",
+        "truncate",
+    ];
+    const CLOCKS: [&str; 6] = [
+        "now",
+        "clock_timestamp",
+        "current_timestamp",
+        "statement_timestamp",
+        "unixepoch",
+        "datetime",
+    ];
+    for (name, text) in statements() {
+        let bare = bare(&text);
+        for word in words(&bare) {
+            assert!(!NEVER.contains(&word), "{name}: {word}");
+        }
+        if is_migration(&name) {
+            for statement in bare.split(';').filter(|one| one.contains("create index")) {
+                assert!(!statement.contains("where"), "{name}: a partial index");
+                for column in ["state", "lease_ends", "revision", "fence", "since", "ask_after"] {
+                    assert!(!words(statement).contains(&column), "{name}: an index on {column}");
+                }
+            }
+            continue;
+        }
+        let hot = HOT.contains(&file_of(&name));
+        let condition = bare.split_once("on conflict").map(|(_, rest)| rest);
+        let update = bare.starts_with("update").then_some(bare.as_str());
+        for part in [condition, update].into_iter().flatten() {
+            // What an insert returns is no condition.
+            let part = part.split("returning").next().unwrap_or_default();
+            for word in words(part) {
+                assert!(!CLOCKS.contains(&word), "{name}: {word} in a condition or an update");
+            }
+        }
+        if hot && let Some((_, condition)) = bare.split_once("\nwhere ") {
+            assert!(!words(condition).contains(&"state"), "{name}: it decides by the state");
+        }
+    }
+}
+
+/// The columns of a key's row in both dialects, in any order.
+#[test]
+fn both_dialects_have_the_same_statements_on_a_row() {
+    const TWINS: [&str; 9] = [
+        "migrations/0001_keys.sql",
+        "load.sql",
+        "swap.sql",
+        "sweep_find.sql",
+        "sweep_delete.sql",
+        "open_insert.sql",
+        "open_delete.sql",
+        "list_open.sql",
+        "schema_version.sql",
+    ];
+    for dialect in dialects() {
+        let files = files(&dialect);
+        for twin in TWINS {
+            // PostgreSQL writes the open claims in the same statements as the keys.
+            if dialect == "postgres" && twin.starts_with("open_") {
+                continue;
+            }
+            assert!(files.contains_key(twin), "{dialect} has no {twin}");
+        }
+        assert!(
+            files.contains_key("insert_or_load.sql") || files.contains_key("insert.sql"),
+            "{dialect} inserts nothing"
+        );
+        let load = words_of(&files["load.sql"]);
+        let swap = words_of(&files["swap.sql"]);
+        for column in [
+            "fence",
+            "holder",
+            "revision",
+            "keep_until",
+            "state",
+            "since",
+            "request_version",
+            "request_sha",
+            "frame_sha",
+            "principal_sha",
+            "lease_ends",
+            "run_ends",
+            "life",
+            "reason",
+            "last_send",
+            "asked",
+            "not_found",
+            "ask_after",
+            "answer_status",
+            "answer_headers",
+            "answer_body",
+        ] {
+            assert!(load.contains(&column.to_owned()), "{dialect}/load.sql: no {column}");
+            assert!(swap.contains(&column.to_owned()), "{dialect}/swap.sql: no {column}");
+        }
+    }
+}
+
+fn words_of(text: &str) -> Vec<String> {
+    words(&bare(text)).into_iter().map(str::to_owned).collect()
+}
+
+#[cfg(feature = "sqlite")]
+mod plans {
+    use super::files;
+    use samekey_store::sqlite::rusqlite::{Connection, params_from_iter};
+
+    fn fresh() -> Connection {
+        let connection = Connection::open_in_memory().expect("a database");
+        for migration in samekey_store::sqlite::MIGRATIONS.list {
+            connection.execute_batch(migration.sql).expect("a migration");
+        }
+        connection
+    }
+
+    /// Every statement is prepared against a fresh schema, and goes along an index.
+    #[test]
+    fn every_statement_goes_along_an_index() {
+        let connection = fresh();
+        for (name, text) in files("sqlite") {
+            if name.starts_with("migrations/") {
+                continue;
+            }
+            let statement =
+                connection.prepare(&text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let parameters = vec![None::<i64>; statement.parameter_count()];
+            let mut plan =
+                connection.prepare(&format!("explain query plan {text}")).expect("a plan");
+            let steps: Vec<String> = plan
+                .query_map(params_from_iter(parameters), |row| row.get(3))
+                .expect("steps")
+                .collect::<Result<_, _>>()
+                .expect("steps");
+            for step in &steps {
+                let one_small_table = name.starts_with("schema_");
+                assert!(!step.contains("SCAN") || one_small_table, "{name}: {step}");
+            }
+            let searches = steps.iter().any(|step| step.contains("SEARCH"));
+            assert!(
+                searches || name.contains("insert") || name.starts_with("schema_"),
+                "{name}: {steps:?}"
+            );
+        }
+    }
+
+    /// Settling writes no column that stands in an index, but the one that the sweep walks along.
+    #[test]
+    fn the_only_other_index_is_the_sweeps() {
+        let connection = fresh();
+        let indexes: Vec<String> = connection
+            .prepare("select name from sqlite_schema where type = 'index' order by name")
+            .expect("a statement")
+            .query_map([], |row| row.get(0))
+            .expect("names")
+            .collect::<Result<_, _>>()
+            .expect("names");
+        assert_eq!(indexes, ["samekey_keys_keep_until", "sqlite_autoindex_samekey_keys_1",]);
+    }
+}

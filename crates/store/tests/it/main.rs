@@ -1,0 +1,17 @@
+//! The stores against their port: one conformance suite for all, random traces that must give equal
+//! answers, and what each adapter promises besides.
+
+// Helpers beside the tests may panic as the tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod conformance;
+mod dialogues;
+mod lint;
+mod memory_store;
+mod records;
+mod traces;
+
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;

@@ -1,0 +1,111 @@
+//! How the server runs the statements, and what it writes for them.
+
+use super::Fixture;
+use crate::records::{after, done, offer, scope};
+use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
+use samekey_store::{Arrived, Ledger, Swap};
+use std::path::Path;
+use std::time::Duration;
+
+fn statements() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql/postgres");
+    let mut statements: Vec<(String, String)> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(&path).unwrap())
+        })
+        .filter(|(name, _)| name != "roles")
+        .collect();
+    statements.sort();
+    statements
+}
+
+/// Every statement on our tables goes along an index, whatever its parameters are.
+#[tokio::test]
+async fn every_statement_goes_along_an_index() {
+    let fixture = Fixture::new().await;
+    fixture.ledger.sweep(1).await.unwrap();
+    fixture
+        .execute(
+            "insert into samekey.keys (org_id, key, fence, revision, keep_until, since, \
+             request_version, request_sha, frame_sha, state, holder, answer_status) \
+             select 'org-' || n % 7, 'key-' || n, 1, 2, now() + n * interval '1 minute', now(), \
+             1, sha256(''), sha256(''), 'done', substr(sha256(''), 1, 16), 200 \
+             from generate_series(1, 20000) as n; \
+             insert into samekey.open_claims select org_id, key from samekey.keys limit 2000; \
+             analyze samekey.keys, samekey.open_claims; \
+             set plan_cache_mode = force_generic_plan",
+        )
+        .await;
+    let mut looked_at = 0;
+    for (name, text) in statements() {
+        if text.starts_with("alter") {
+            continue;
+        }
+        let parameters = fixture
+            .outside
+            .prepare(&text)
+            .await
+            .unwrap_or_else(|error| panic!("{name}: {error:?}"))
+            .params()
+            .len();
+        let nulls = vec!["null"; parameters].join(", ");
+        let arguments = if parameters == 0 { String::new() } else { format!("({nulls})") };
+        fixture.execute(&format!("prepare explained as {text}")).await;
+        let plan: Vec<String> = fixture
+            .outside
+            .query(&format!("explain execute explained{arguments}"), &[])
+            .await
+            .unwrap()
+            .iter()
+            .map(|row| row.get(0))
+            .collect();
+        fixture.execute("deallocate explained").await;
+        for step in &plan {
+            let ours = step.contains("Seq Scan")
+                && ["keys", "open_claims", "answers"].iter().any(|table| step.contains(table));
+            assert!(!ours, "{name} reads a whole table:\n{}", plan.join("\n"));
+        }
+        looked_at += 1;
+    }
+    assert!(looked_at >= 19, "only {looked_at} statements");
+}
+
+/// Settling changes no indexed column, so that every update stays on its page.
+#[tokio::test]
+async fn every_update_stays_on_its_page() {
+    let fixture = Fixture::new().await;
+    for number in 0..300 {
+        let key = scope("org", &format!("external-{number}"));
+        let Arrived::Inserted(seen) = fixture.ledger.insert_or_load(&key, &offer(1)).await.unwrap()
+        else {
+            panic!("it was there")
+        };
+        let next = after(&seen.record, done(seen.now, 1));
+        assert_eq!(fixture.ledger.swap(&key, &seen.record, &next).await.unwrap(), Swap::Written);
+        let key = scope("org", &format!("atomic-{number}"));
+        let begun = fixture.ledger.begin(&key, &offer(1), Duration::ZERO).await.unwrap();
+        let Begun::Claimed(open, seen) = begun else { panic!("not claimed") };
+        let next = after(&seen.record, done(seen.now, 1));
+        open.settle(&key, &seen.record, &next).await.unwrap();
+    }
+    let flushed = async {
+        loop {
+            // Sessions tell their numbers when they are idle for a while, or asked.
+            for _ in 0..8 {
+                let client = fixture.ledger.pool().get().await.unwrap();
+                client.batch_execute("select pg_stat_force_next_flush()").await.unwrap();
+            }
+            let updates = "select n_tup_upd from pg_stat_user_tables where relname = 'keys'";
+            if fixture.number(updates).await == 600 {
+                return;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), flushed).await.expect("the statistics");
+    let hot = "select n_tup_hot_upd from pg_stat_user_tables where relname = 'keys'";
+    assert_eq!(fixture.number(hot).await, 600);
+}

@@ -1,0 +1,69 @@
+//! A database file for one test.
+
+use crate::conformance::Aging;
+use samekey_store::sqlite::SqliteLedger;
+use samekey_store::sqlite::rusqlite::{Connection, params};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// A file in a directory of its own, removed with it.
+pub struct File {
+    directory: TempDir,
+}
+
+impl File {
+    /// A name, and nothing there.
+    pub fn missing() -> File {
+        File { directory: tempfile::tempdir().expect("a directory") }
+    }
+
+    /// A file with the schema.
+    pub fn migrated() -> File {
+        let file = File::missing();
+        let applied = SqliteLedger::migrate(&file.address()).expect("a schema");
+        assert_eq!(applied.len(), 1);
+        file
+    }
+
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.directory.path().join("orders.db")
+    }
+
+    pub fn address(&self) -> String {
+        format!("sqlite:{}", self.path().display())
+    }
+
+    pub fn open(&self) -> SqliteLedger {
+        SqliteLedger::open(&self.address()).expect("a ledger")
+    }
+
+    /// A connection beside the ledger's, as another program has it.
+    pub fn raw(&self) -> Connection {
+        let connection = Connection::open(self.path()).expect("a connection");
+        connection.busy_timeout(Duration::from_secs(5)).expect("a setting");
+        connection
+    }
+
+    pub fn count(&self, sql: &str) -> i64 {
+        self.raw().query_row(sql, [], |row| row.get(0)).expect("a number")
+    }
+}
+
+impl Aging for File {
+    async fn age(&self, by: Duration) {
+        let micros = i64::try_from(by.as_micros()).expect("a short time");
+        self.raw()
+            .execute(
+                "update samekey_keys set keep_until = keep_until - ?1, since = since - ?1, \
+                 lease_ends = lease_ends - ?1, run_ends = run_ends - ?1, \
+                 last_send = last_send - ?1, ask_after = ask_after - ?1",
+                params![micros],
+            )
+            .expect("aged");
+    }
+}
