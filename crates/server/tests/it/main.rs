@@ -11,4 +11,5 @@ mod harness;
 mod keys;
 mod replays;
 mod scopes;
+mod secrets;
 mod waiting;

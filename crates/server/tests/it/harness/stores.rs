@@ -49,6 +49,10 @@ impl Held {
     }
 }
 
+async fn client(database: &FreshDatabase) -> tokio_postgres::Client {
+    database.client().await.unwrap()
+}
+
 /// A database of one test's own.
 pub enum Database {
     Sqlite { directory: tempfile::TempDir },
@@ -70,16 +74,17 @@ impl Database {
                 SqliteLedger::migrate(&database.address()).unwrap();
                 let ledger = SqliteLedger::open(&database.address()).unwrap();
                 ledger
-                    .write(|connection| AtomicEnd::Commit(connection.execute_batch(TABLE).unwrap()))
+                    .write(|connection| {
+                        connection.execute_batch(TABLE).unwrap();
+                        AtomicEnd::Commit(())
+                    })
                     .await
                     .unwrap();
                 database
             }
             Which::Postgres => {
                 let database = samekey_sim::database::fresh_database().await;
-                let (count, connection) =
-                    tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();
-                tokio::spawn(connection);
+                let count = client(&database).await;
                 count.batch_execute(TABLE).await.unwrap();
                 postgres::migrate(&postgres::connect(database.url()).unwrap()).await.unwrap();
                 Database::Postgres { database, count }
@@ -92,7 +97,10 @@ impl Database {
             Database::Sqlite { directory } => {
                 format!("sqlite:{}", directory.path().join("test.db").display())
             }
-            Database::Postgres { database, .. } => database.url().to_owned(),
+            Database::Postgres { database, .. } => {
+                // The cluster of the tests asks nobody for a password, so it takes any.
+                database.url().replace("cluster-password", "canary-password")
+            }
         }
     }
 
@@ -101,8 +109,8 @@ impl Database {
             Database::Sqlite { .. } => {
                 Backend::Sqlite(Engine::with(SqliteLedger::open(&self.address()).unwrap(), setup))
             }
-            Database::Postgres { database, .. } => {
-                let pool = postgres::connect(database.url()).unwrap();
+            Database::Postgres { .. } => {
+                let pool = postgres::connect(&self.address()).unwrap();
                 let ledger =
                     PostgresLedger::open(pool, postgres::Options::default()).await.unwrap();
                 Backend::Postgres(Engine::with(ledger, setup))
@@ -121,6 +129,21 @@ impl Database {
             }
             Database::Postgres { .. } => {
                 self.count("select count(*) from samekey.keys where state = $1", state).await
+            }
+        }
+    }
+
+    /// Takes the ledger away from under the service.
+    pub async fn destroy(&self) {
+        match self {
+            Database::Sqlite { directory } => {
+                let connection =
+                    rusqlite::Connection::open(directory.path().join("test.db")).unwrap();
+                connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+                connection.execute("drop table samekey_keys", []).unwrap();
+            }
+            Database::Postgres { count, .. } => {
+                count.batch_execute("drop schema samekey cascade").await.unwrap();
             }
         }
     }
@@ -147,9 +170,7 @@ impl Database {
     pub async fn hold_commits(&self) -> Held {
         let Database::Postgres { database, count } = self else { panic!("only on PostgreSQL") };
         count.batch_execute(HOLD).await.unwrap();
-        let (lock, connection) =
-            tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
+        let lock = client(database).await;
         lock.execute("select pg_advisory_lock(42)", &[]).await.unwrap();
         Held(lock)
     }
