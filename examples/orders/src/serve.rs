@@ -10,8 +10,10 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// How long a client may take for its request line and headers.
-const HEADERS_MAX: Duration = Duration::from_secs(10);
+/// How long a client may take for its request line and headers, and an idle connection stays open.
+pub const HEADERS_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a client may take for its body: a mebibyte over a bad mobile link.
+pub const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 /// How many connections are open at a time; further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 2_048;
 /// How long open requests may go on after the signal to stop.
@@ -20,9 +22,9 @@ const GRACE: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until SIGINT or SIGTERM, then lets open requests end.
-pub async fn serve(listener: TcpListener, router: Router) {
+pub async fn serve(listener: TcpListener, router: Router, headers_time_max: Duration) {
     let mut http = Builder::new(TokioExecutor::new()).http1_only();
-    http.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS_MAX);
+    http.http1().timer(TokioTimer::new()).header_read_timeout(headers_time_max);
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut stop = std::pin::pin!(stop_signal());

@@ -265,8 +265,8 @@ async fn store_errors<S: Ledger>(ledger: &S, out: &mut Out) {
         org: Org::new("canary-org").unwrap(),
         key: Key::new("canary-key").unwrap(),
     };
-    out.error(&ledger.load(&scope).await.err().expect("the ledger is gone"));
-    out.error(&ledger.sweep(10).await.err().expect("the ledger is gone"));
+    out.error(&ledger.load(&scope).await.expect_err("the ledger is gone"));
+    out.error(&ledger.sweep(10).await.expect_err("the ledger is gone"));
     writeln!(out.0, "{scope:?}").unwrap();
 }
 
@@ -279,7 +279,7 @@ async fn openings(harness: &Harness, out: &mut Out) {
         "sqlite:canary?mode=canary",
         "canary://canary",
     ] {
-        out.error(&SqliteLedger::open(address).err().expect(address));
+        out.error(&SqliteLedger::open(address).expect_err(address));
     }
     if address.starts_with("sqlite") {
         return;
@@ -296,7 +296,7 @@ async fn openings(harness: &Harness, out: &mut Out) {
         let opened = async {
             PostgresLedger::open(postgres::connect(&address)?, postgres::Options::default()).await
         };
-        let error: StoreError = opened.await.err().expect(&address);
+        let error: StoreError = opened.await.expect_err(&address);
         out.error(&error);
     }
 }
