@@ -141,9 +141,14 @@ async fn p23_t106_early_data_starts_nothing(which: Which) {
     let harness = Harness::start(which).await;
     let (key, reference) = (fresh("key"), fresh("ref"));
     let early = [("idempotency-key", key.as_str()), ("early-data", "1")];
-    let reply = harness.send("POST", "/orders", &early, order(&reference)).await;
-    assert_eq!((reply.status, reply.code().as_deref()), (425, Some("samekey.too-early")));
-    assert_eq!(reply.header("stripe-should-retry"), Some("true"));
+    // What a client sends itself does not hide what the proxy adds (RFC 8470: it all counts as 1).
+    for values in [&["1"][..], &["0", "1"], &["1", "1"], &["0"], &["yes"], &[""]] {
+        let mut headers = vec![("idempotency-key", key.as_str())];
+        headers.extend(values.iter().map(|value| ("early-data", *value)));
+        let reply = harness.send("POST", "/orders", &headers, order(&reference)).await;
+        assert_eq!((reply.status, reply.code().as_deref()), (425, Some("samekey.too-early")));
+        assert_eq!(reply.header("stripe-should-retry"), Some("true"));
+    }
     assert_eq!((harness.effects(&reference).await, harness.calls()), (0, 0));
     let first = harness.post("/orders", &key, &order(&reference)).await;
     assert_eq!((first.status, first.is_replay()), (201, false));

@@ -75,6 +75,12 @@ async fn p20_t18_to_t26_b23_what_is_not_one_key_runs_nothing(which: Which) {
         let shown = String::from_utf8(reply.body.clone()).unwrap();
         assert!(!shown.contains("kkkk") && !shown.contains("xyz"), "{name}: {shown}");
     }
+    // Where a key is optional, one that cannot be read is no reason to run without protection.
+    for key in ["\"unterminated", "a, b", "\"abc\";v=1", "", "a b"] {
+        let headers = [("idempotency-key", key)];
+        let reply = harness.send("POST", "/optional", &headers, order(&reference)).await;
+        assert_eq!(reply.code().as_deref(), Some("samekey.key-invalid"), "{key:?}");
+    }
     // T-25: what HTTP itself does not allow in a header never reaches the library.
     for (name, key) in [
         ("t25 NUL", &b"abc\0def"[..]),

@@ -8,7 +8,7 @@ on_both!(
     same_key_and_two_amounts_are_one_order,
     another_organisation_uses_the_same_key_on_its_own,
     a_mended_order_may_come_under_its_key,
-    t08_b88_without_a_key_nothing_is_ordered,
+    t07_b88_without_a_key_nothing_is_ordered,
 );
 
 async fn same_key_and_two_amounts_are_one_order(which: Which) {
@@ -56,7 +56,7 @@ async fn a_mended_order_may_come_under_its_key(which: Which) {
     assert_eq!((mended.status, mended.is_replay()), (201, false));
 }
 
-async fn t08_b88_without_a_key_nothing_is_ordered(which: Which) {
+async fn t07_b88_without_a_key_nothing_is_ordered(which: Which) {
     let database = Database::fresh(which).await;
     let shop = database.serve(&[]);
     let alpha = [("authorization", "Bearer alpha-token")];
