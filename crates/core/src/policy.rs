@@ -265,15 +265,24 @@ impl Choices {
                         self.run_max
                     ),
                 )),
+                Some(_) if self.questions_max < 2 => Err(fault(
+                    "questions_max",
+                    "1 question with a not_found_after: not found is proof only the second time, so ask at least twice".to_owned(),
+                )),
                 Some(_) | None => Ok(()),
             },
-            Counterparty::Dedups { key_life } if key_life <= self.run_max => Err(fault(
-                "key_life",
-                format!(
-                    "{key_life:?} is not longer than run_max {:?}: the counterparty would forget the key while it is still used",
-                    self.run_max
-                ),
-            )),
+            // A question is the command itself there, and its whole turn has to fit in the memory.
+            Counterparty::Dedups { key_life }
+                if key_life <= self.run_max.saturating_add(self.lease) =>
+            {
+                Err(fault(
+                    "key_life",
+                    format!(
+                        "{key_life:?} is not longer than run_max {:?} and a lease {:?} together: the counterparty would forget the key before the first question",
+                        self.run_max, self.lease
+                    ),
+                ))
+            }
             Counterparty::Dedups { .. } => Ok(()),
         }
     }

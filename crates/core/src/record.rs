@@ -26,8 +26,8 @@ pub struct Identity {
 pub struct Record {
     /// Grows with every change of owner, from one to nobody as well.
     pub fence: Fence,
-    /// Who holds the fence, or held it last; [`Owner::NONE`] when it was given up or taken by a
-    /// person.
+    /// Who holds the fence, or held one last: where it was given up, or a person took it, the fence
+    /// is one that this owner was never given.
     pub holder: Owner,
     /// Grows with every write; what a compare-and-set compares.
     pub revision: u64,

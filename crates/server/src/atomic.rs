@@ -23,7 +23,7 @@ mod transaction;
 pub use self::sqlx::Borrowing;
 
 use crate::body::{Request, Response};
-use crate::capture::{Broken, Captured, read_request};
+use crate::capture::{Broken, Captured, Taken};
 use crate::claim::Command;
 use crate::engine::{Engine, Shared};
 use crate::flight::{Joined, Leader, Stage};
@@ -194,7 +194,7 @@ impl Route {
     where
         B: http_body::Body<Data = Bytes>,
     {
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         if holds_its_body_back(&head.headers)
             && body.size_hint().lower()
                 <= u64::try_from(self.policy().body_bytes_max).unwrap_or(u64::MAX)
@@ -203,8 +203,15 @@ impl Route {
             // Nobody asks for a body that cannot run. It is not read, so the connection ends here.
             return Err(closing(problem.into_response(None)));
         }
-        match read_request(body, self.policy().body_bytes_max).await {
-            Ok(body) => Ok(Request::from_parts(head, body)),
+        // A service that has read the body already hands in a request that has its room.
+        let taken = head.extensions.remove::<Taken>();
+        match self.room().read(body, taken).await {
+            Ok((body, taken)) => {
+                if let Some(taken) = taken {
+                    head.extensions.insert(taken);
+                }
+                Ok(Request::from_parts(head, body))
+            }
             Err(broken) => Err(unread(self, &broken, &head.headers)),
         }
     }
@@ -214,11 +221,13 @@ fn unread(route: &Route, broken: &Broken, headers: &HeaderMap) -> Response {
     let key = key_of(route, headers).ok().flatten();
     match broken {
         Broken::TooLarge(limit) => Problem::BodyTooLarge(*limit).into_response(key.as_ref()),
-        // The client went away in the middle of its body; whoever still reads this answer is told
-        // that nothing ran.
-        Broken::Lost => {
+        // Nothing ran. Whoever still reads this answer is told that its body did not arrive.
+        Broken::Slow | Broken::Lost => {
             let mut response = Response::new(crate::capture::empty());
-            *response.status_mut() = http::StatusCode::BAD_REQUEST;
+            *response.status_mut() = match broken {
+                Broken::Slow => http::StatusCode::REQUEST_TIMEOUT,
+                Broken::TooLarge(_) | Broken::Lost => http::StatusCode::BAD_REQUEST,
+            };
             closing(response)
         }
     }

@@ -6,6 +6,45 @@
 //! organisation that *you* have verified), it makes no keys, and it does not make a handler safe that
 //! does things outside the transaction which it was given.
 //!
+//! # Quick start
+//! A service on SQLite; on PostgreSQL the handler is async and is given the transaction instead.
+//!
+//! ```
+//! # #[cfg(all(feature = "sqlite", feature = "axum"))]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), samekey::BoxError> {
+//! use axum::{Router, extract::Request, routing::post};
+//! use samekey::core::{key::Org, policy::Choices};
+//! use samekey::store::sqlite::{AtomicEnd, SqliteLedger, rusqlite::Connection};
+//! use samekey::{Caller, Engine, Route};
+//! # let folder = tempfile::tempdir()?;
+//! # let database = &format!("sqlite:{}", folder.path().join("shop.db").display());
+//!
+//! SqliteLedger::migrate(database)?;
+//! let ledger = SqliteLedger::open(database)?;
+//! ledger.write(|db| AtomicEnd::Commit(db.execute_batch("create table orders (body text)"))).await??;
+//! let (engine, orders) = (Engine::new(ledger), Route::new("orders", Choices::default())?);
+//! let service = Router::new().route("/orders", post(async move |request: Request| {
+//!     let caller = Caller::of(Org::new("alpha").unwrap()); // whom *you* have authenticated
+//!     engine.atomic(&orders, &caller, request, |db: &Connection, request: &samekey::Request| {
+//!         db.execute("insert into orders values (?1)", [request.body().as_ref()])?;
+//!         samekey::json(http::StatusCode::CREATED, &"ordered")
+//!     }).await
+//! }));
+//!
+//! // The same command twice: one order, and the first answer again.
+//! # use tower::ServiceExt;
+//! # let send = || http::Request::post("/orders").header("idempotency-key", "k1").body("a tea".to_owned());
+//! let first = service.clone().oneshot(send()?).await?;
+//! let retry = service.oneshot(send()?).await?;
+//! assert_eq!((first.status(), retry.status()), (http::StatusCode::CREATED, http::StatusCode::CREATED));
+//! assert_eq!(retry.headers()["idempotent-replayed"], "true");
+//! # Ok(())
+//! # }
+//! # #[cfg(not(all(feature = "sqlite", feature = "axum")))]
+//! # fn main() {}
+//! ```
+//!
 //! Read next: [`Engine`] and its method `atomic`, then `docs/contract.md` for what callers see.
 
 // Without a store there is nothing to run commands on; what is left then only has to compile.

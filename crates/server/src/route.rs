@@ -1,5 +1,6 @@
 //! A route: its name, its policy, and what of its answers is kept.
 
+use crate::capture::Room;
 use samekey_core::key::Org;
 use samekey_core::policy::{Choices, Policy, PolicyFault};
 use samekey_core::receipt::Keep;
@@ -14,6 +15,7 @@ struct Inner {
     name: String,
     policy: Policy,
     keep: Keep,
+    room: Room,
 }
 
 impl Route {
@@ -23,14 +25,16 @@ impl Route {
     /// `name` is what metrics and logs call it.
     pub fn new(name: impl Into<String>, choices: Choices) -> Result<Route, PolicyFault> {
         let policy = choices.check()?;
-        Ok(Route(Arc::new(Inner { name: name.into(), policy, keep: Keep::default() })))
+        let room = Room::new(policy.body_bytes_max);
+        Ok(Route(Arc::new(Inner { name: name.into(), policy, keep: Keep::default(), room })))
     }
 
     /// The same route, keeping this of its answers.
     #[must_use]
     pub fn keeping(self, keep: Keep) -> Route {
-        let Inner { name, policy, .. } = &*self.0;
-        Route(Arc::new(Inner { name: name.clone(), policy: policy.clone(), keep }))
+        let Inner { name, policy, room, .. } = &*self.0;
+        let (name, policy, room) = (name.clone(), policy.clone(), room.clone());
+        Route(Arc::new(Inner { name, policy, keep, room }))
     }
 
     /// What metrics and logs call it.
@@ -41,6 +45,10 @@ impl Route {
     /// Its policy.
     pub fn policy(&self) -> &Policy {
         &self.0.policy
+    }
+
+    pub(crate) fn room(&self) -> &Room {
+        &self.0.room
     }
 
     /// What of its answers is kept.

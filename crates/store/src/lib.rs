@@ -14,6 +14,8 @@ pub mod address;
 #[cfg(any(feature = "postgres", feature = "sqlx"))]
 pub mod atomic;
 pub mod error;
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+mod facts;
 pub mod memory;
 pub mod migrate;
 #[cfg(feature = "postgres")]
@@ -21,6 +23,10 @@ pub mod postgres;
 pub mod row;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+mod sqlstate;
+#[cfg(feature = "sqlx")]
+pub mod sqlx;
 
 pub use error::{Kind, StoreError};
 

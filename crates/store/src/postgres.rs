@@ -24,13 +24,14 @@ mod sql;
 mod sweep;
 mod value;
 
+pub use crate::facts::{Durability, MIGRATIONS};
 pub use answers::INLINE_BODY_BYTES_MAX;
 pub use atomic::{Open, Tx};
 pub use connect::{CONNECTIONS_DEFAULT, connect, connect_with};
 pub use connection::Statements;
 pub use deadpool_postgres::Pool;
 pub use group::{GROUP_MAX, WAITING_MAX};
-pub use schema::{MIGRATIONS, migrate};
+pub use schema::migrate;
 
 use crate::error::StoreError;
 use crate::row::{check_offer, check_swap};
@@ -44,15 +45,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Whether the server must keep what it confirms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// A server with `fsync`, `full_page_writes` or `synchronous_commit` off is refused.
-    #[default]
-    Required,
-    /// Any server is taken. After a crash keys may be forgotten and commands run twice: for tests.
-    Waived,
-}
+/// Finds rows that no machine makes, for operators: parameters are the organisation and key after
+/// which to look (empty texts for the first page) and how many rows at the most.
+pub const ROW_FAULTS: &str = include_str!("../sql/postgres/row_faults.sql");
 
 /// How a ledger uses its database. Start from [`Options::default`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -260,6 +260,22 @@ pub fn check_swap(seen: &Record, next: &Record) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Refuses to settle a transaction with what no atomic command may commit: an open record (no
+/// committed row of theirs is ever running), or another holder.
+///
+/// # Errors
+/// [`Kind::Misused`], as [`check_swap`].
+pub fn check_settlement(seen: &Record, next: &Record) -> Result<(), StoreError> {
+    check_swap(seen, next)?;
+    if next.is_open() || next.hold() != seen.hold() {
+        return Err(StoreError::new(
+            Kind::Misused,
+            "a transaction was to be settled with an open record, or for another holder; settle it with a finished one of its own, or roll it back",
+        ));
+    }
+    Ok(())
+}
+
 /// The name of a state, as the column `state` and its constraint spell it.
 pub fn state_name(state: &State) -> &'static str {
     match state {

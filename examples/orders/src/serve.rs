@@ -12,8 +12,9 @@ use tokio::sync::Semaphore;
 
 /// How long a client may take for its request line and headers, and an idle connection stays open.
 pub const HEADERS_TIME_MAX: Duration = Duration::from_secs(10);
-/// How long a client may take for its body: a mebibyte over a bad mobile link.
-pub const BODY_TIME_MAX: Duration = Duration::from_secs(30);
+/// How long a client may take for its body: a mebibyte over a bad mobile link. The library gives up
+/// after 30 s; this service says why, so it does so before.
+pub const BODY_TIME_MAX: Duration = Duration::from_secs(20);
 /// How many connections are open at a time; further ones wait in the kernel's queue.
 const CONNECTIONS_MAX: usize = 2_048;
 /// How long open requests may go on after the signal to stop.

@@ -142,7 +142,6 @@ fn ask_again(mut record: Record, after: Time, now: Time, policy: &Policy) -> (Re
     }
     unknown.ask_after = after;
     record.fence = record.fence.next();
-    record.holder = Owner::NONE;
     record.revision = record.revision.saturating_add(1);
     (record, Verdict::AskAgain(after))
 }

@@ -2,7 +2,7 @@
 
 use super::settle::{finish, free};
 use super::{Decision, Verdict};
-use crate::lease::{Fence, Owner};
+use crate::lease::Fence;
 use crate::policy::Policy;
 use crate::receipt::Receipt;
 use crate::record::{Closed, Record, State};
@@ -24,9 +24,10 @@ pub(super) fn decide(
         | State::Done(_)
         | State::Closed(_) => return (record, Verdict::StaleView),
     };
-    // The person is the new owner: whatever an earlier one still reports is stale from here on.
+    // The person is the new owner: whatever an earlier one still reports is stale from here on. The
+    // old token stays, with a fence that it was never given: a row is told by token, fence and
+    // revision, and without a token of its own it could be taken for one of the key's earlier life.
     record.fence = record.fence.next();
-    record.holder = Owner::NONE;
     let next = match decision {
         Decision::Executed(receipt) => finish(record, review.request, receipt, now, policy),
         Decision::NotExecuted => free(record, now, policy),
@@ -65,8 +66,8 @@ pub(super) fn forget(mut record: Record, seen: Fence) -> (Record, Verdict) {
 
 /// The row goes when its time has come and nobody waits for its outcome.
 ///
-/// The key begins anew with the fence 0 then. An owner of the old life is still told apart by its
-/// token, and it would have to sleep through the whole retention.
+/// The key begins anew with the fence 0 then. An owner of the old life would have to sleep through
+/// the whole retention; how far its token still tells it apart is said in `docs/leases.md`.
 pub(super) fn sweep(record: Record, now: Time) -> (Record, Verdict) {
     if record.is_open() || now < record.keep_until {
         return (record, Verdict::Kept);

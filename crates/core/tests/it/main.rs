@@ -6,5 +6,7 @@
 mod fingerprints;
 mod keys;
 mod laws;
+mod model;
+mod policies;
 mod receipts;
 mod table;

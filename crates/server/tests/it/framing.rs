@@ -11,6 +11,7 @@ on_both!(
     t97_a_gzip_bomb_is_hashed_as_it_was_sent,
     t97_deep_json_is_hashed_as_raw_bytes_and_runs,
     t97_too_many_headers_are_refused,
+    t97_a_body_that_the_service_has_read_needs_no_room_again,
 );
 
 /// An order that stands in the body of another one, as a smuggler writes it.
@@ -280,4 +281,21 @@ async fn t97_too_many_headers_are_refused(which: Which) {
     assert_eq!((harness.effects(&r).await, harness.calls()), (0, 0));
     let reply = order_under(harness.address, &[fresh("key").as_bytes()], &order(&r)).await;
     assert_eq!(reply.unwrap().status, 201);
+}
+
+/// A service may read a body before it hands the command over. A body has room once: were it to need it
+/// twice, one that fills the room would wait for itself.
+async fn t97_a_body_that_the_service_has_read_needs_no_room_again(which: Which) {
+    let harness = Harness::with(which, Setup::default(), |choices| {
+        choices.body_bytes_max = 40 << 20;
+    })
+    .await;
+    let (key, r) = (fresh("key"), fresh("ref"));
+    let mut body = order(&r);
+    body.push_str(&" ".repeat((40 << 20) - body.len()));
+    let began = std::time::Instant::now();
+    let reply = harness.post("/validated", &key, &body).await;
+    assert_eq!((reply.status, reply.is_replay()), (201, false), "after {:?}", began.elapsed());
+    assert!(harness.post("/validated", &key, &order(&r)).await.is_replay());
+    assert_eq!(harness.effects(&r).await, 1);
 }

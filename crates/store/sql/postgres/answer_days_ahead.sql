@@ -1,3 +1,4 @@
+-- only here: only PostgreSQL has partitions for large answers
 select
   to_char(day, '"answers_"YYYYMMDD') as name,
   to_char(day, 'YYYY-MM-DD') as first_day,

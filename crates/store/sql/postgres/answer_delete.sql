@@ -1,3 +1,4 @@
+-- only here: only PostgreSQL has partitions for large answers
 delete from samekey.answers
 where org_id = $1
   and key = $2

@@ -1,3 +1,4 @@
+-- only here: only PostgreSQL has partitions for large answers
 select body
 from samekey.answers
 where org_id = $1

@@ -1,3 +1,4 @@
+-- only here: the other dialect has one writer, which groups by a transaction and needs no arrays
 with offered as (
   select
     org_id, key, fence, holder, revision, keep_for, state, since, request_version, request_sha,
@@ -48,6 +49,14 @@ from offered
 left join inserted
   on inserted.org_id = offered.org_id
   and inserted.key = offered.key
-left join samekey.keys as keys
-  on keys.org_id = offered.org_id
-  and keys.key = offered.key
+left join lateral (
+  select
+    fence, holder, revision, keep_until, state, since, request_version, request_sha, frame_sha,
+    principal_sha, lease_ends, run_ends, life, reason, last_send, asked, not_found, ask_after,
+    answer_status, answer_headers, answer_body, answer_day
+  from samekey.keys
+  where keys.org_id = offered.org_id
+    and keys.key = offered.key
+  offset 0
+) as keys
+  on true

@@ -1,1 +1,2 @@
+-- only here: the other dialect takes the time from the writer
 select now() as seen_at

@@ -5,9 +5,17 @@ select
   keys.reason, keys.last_send, keys.asked, keys.not_found, keys.ask_after, keys.answer_status,
   keys.answer_headers, keys.answer_body, keys.answer_day
 from samekey.open_claims as open_claims
-join samekey.keys as keys
-  on keys.org_id = open_claims.org_id
-  and keys.key = open_claims.key
+join lateral (
+  select
+    fence, holder, revision, keep_until, state, since, request_version, request_sha, frame_sha,
+    principal_sha, lease_ends, run_ends, life, reason, last_send, asked, not_found, ask_after,
+    answer_status, answer_headers, answer_body, answer_day
+  from samekey.keys
+  where keys.org_id = open_claims.org_id
+    and keys.key = open_claims.key
+  offset 0
+) as keys
+  on true
 where (open_claims.org_id, open_claims.key) > ($1, $2)
 order by open_claims.org_id, open_claims.key
 limit $3

@@ -1,3 +1,4 @@
+-- only here: a file has no roles
 -- The role of a service, gateway or recovery worker: it reads and writes keys, and changes no table.
 -- Run this as the owner of the schema after `samekey migrate`, and give the role a login of its own.
 --

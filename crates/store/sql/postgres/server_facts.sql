@@ -1,3 +1,4 @@
+-- only here: the other dialect has a library in place of a server
 select
   current_setting('server_version_num')::integer as server_version,
   pg_catalog.pg_is_in_recovery() as in_recovery,

@@ -1,3 +1,4 @@
+-- only here: the other dialect settles by swap, in a transaction that nobody else can end
 with settled as (
   update samekey.keys
   set

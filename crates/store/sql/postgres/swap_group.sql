@@ -1,3 +1,4 @@
+-- only here: the other dialect has one writer, which groups by a transaction and needs no arrays
 with wanted as (
   select
     org_id, key, seen_fence, seen_holder, seen_revision, fence, holder, revision, keep_until,

@@ -1,3 +1,4 @@
+-- only here: the other dialect notes open claims within the statements that claim and swap
 insert into samekey_open_claims (
   org_id,
   key

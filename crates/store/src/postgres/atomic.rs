@@ -15,7 +15,7 @@ use super::value::{Moment, Span};
 use super::{Core, PostgresLedger, sql};
 use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
 use crate::error::{Kind, StoreError};
-use crate::row::{Row, check_offer, check_swap};
+use crate::row::{Row, check_offer, check_settlement, check_swap};
 use crate::{Ledger, Seen, Swap};
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::{join, join3};
@@ -92,10 +92,7 @@ impl AtomicLedger for PostgresLedger {
                 return Ok(begun);
             }
         }
-        Err(StoreError::new(
-            Kind::Conflict,
-            "the key's row came and went while it was looked at; run this again",
-        ))
+        Err(failure::came_and_went())
     }
 
     async fn begin_unkeyed(&self) -> Result<Open, StoreError> {
@@ -105,7 +102,7 @@ impl AtomicLedger for PostgresLedger {
         let (begun, rows) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
         begun.map_err(before_commit)?;
         let rows = rows.map_err(before_commit)?;
-        let row = rows.first().ok_or_else(cells::missing)?;
+        let row = rows.first().ok_or_else(failure::missing)?;
         let now: Moment = row.try_get(0).map_err(|_| failure::column())?;
         let started = Time::from_micros(now.0);
         Ok(Open {
@@ -192,7 +189,7 @@ async fn begin_once(
 
 async fn reload(connection: &Connection, scope: &Scope) -> Result<Found, StoreError> {
     let rows = connection.read(&sql::LOAD, &[&scope.org.as_str(), &scope.key.as_str()]).await?;
-    cells::found(rows.first().ok_or_else(cells::missing)?, 0)
+    cells::found(rows.first().ok_or_else(failure::missing)?, 0)
 }
 
 /// The statement that bounds the wait for a lock. Zero would mean no bound, so the least is one
@@ -351,11 +348,7 @@ async fn not_settled(connection: Connection, error: &tokio_postgres::Error) -> S
     // The commit has ended the transaction already; this makes sure of it.
     connection.roll_back().await;
     if code == "22012" {
-        return StoreError::new(
-            Kind::Misused,
-            "the transaction no longer holds its claim: the code that it was given to ended it, or wrote to the key's row; leave both to samekey",
-        )
-        .with_sqlstate(code);
+        return failure::claim_lost(&code);
     }
     failure::statement(error, Phase::BeforeCommit)
 }
@@ -369,18 +362,6 @@ fn not_committed(connection: Connection, error: &tokio_postgres::Error) -> Store
         connection.release();
     }
     failure
-}
-
-/// An atomic command ends with its transaction: no committed row is ever running.
-fn check_settlement(seen: &Record, next: &Record) -> Result<(), StoreError> {
-    check_swap(seen, next)?;
-    if next.is_open() || next.hold() != seen.hold() {
-        return Err(StoreError::new(
-            Kind::Misused,
-            "a transaction was to be settled with an open record, or for another holder; settle it with a finished one of its own, or roll it back",
-        ));
-    }
-    Ok(())
 }
 
 fn before_commit(error: tokio_postgres::Error) -> StoreError {

@@ -16,10 +16,15 @@ use samekey_core::key::Scope;
 use samekey_core::record::Record;
 use std::sync::Arc;
 
-/// How long a group, or one of its entries alone, waits for a row that another transaction holds.
-/// Long enough for another group's commit, short enough that one open atomic key delays the others
-/// by next to nothing.
-const LOCK_WAIT: &str = "25ms";
+/// How a group begins. Its plan is made once and kept, perhaps while the table is still empty; so it
+/// is held to the index from the start, whatever the server thinks of the table's size then. The lock
+/// timeout is long enough for another group's commit, and short enough that one open atomic key
+/// delays the others by next to nothing.
+const BEGIN: &str = "begin isolation level read committed read write; \
+                     set local lock_timeout = '25ms'; \
+                     set local enable_seqscan = off; \
+                     set local enable_hashjoin = off; \
+                     set local enable_mergejoin = off";
 
 /// Inserts or loads.
 pub(super) struct Offers(pub(super) Arc<Core>);
@@ -66,7 +71,7 @@ impl Batch for Offers {
         for row in &rows {
             let place = place(row)?;
             let (Some(slot), Some(entry)) = (answers.get_mut(place), entries.get(place)) else {
-                return Err(cells::missing());
+                return Err(failure::missing());
             };
             *slot = match cells::found(row, 1)? {
                 Found::Inserted(now) => {
@@ -89,7 +94,7 @@ impl Batch for Offers {
                 Some(answer) => answer,
                 // It may have been swept since; then the caller sees a key that is free, and comes
                 // again with its offer.
-                None => loaded.next().ok_or_else(cells::missing)?.map(Arrived::Found),
+                None => loaded.next().ok_or_else(failure::missing)?.map(Arrived::Found),
             });
         }
         connection.release();
@@ -136,7 +141,7 @@ impl Batch for Swaps {
 
         let mut written = vec![false; entries.len()];
         for row in &rows {
-            *written.get_mut(place(row)?).ok_or_else(cells::missing)? = true;
+            *written.get_mut(place(row)?).ok_or_else(failure::missing)? = true;
         }
         let changed = entries.iter().zip(&written).filter(|(_, written)| !**written);
         let loads = changed.map(|(entry, _)| load(&connection, &entry.scope));
@@ -146,7 +151,7 @@ impl Batch for Swaps {
             swaps.push(if written {
                 Ok(Swap::Written)
             } else {
-                loaded.next().ok_or_else(cells::missing)?.map(Swap::Changed)
+                loaded.next().ok_or_else(failure::missing)?.map(Swap::Changed)
             });
         }
         connection.release();
@@ -161,11 +166,10 @@ async fn commit(
     parameters: &[Cell<'_>],
     outdated: &[(&Scope, Day)],
 ) -> Result<Vec<tokio_postgres::Row>, StoreError> {
-    let begin = format!("begin read write; set local lock_timeout = '{LOCK_WAIT}'");
     let removals = outdated.iter().map(|(scope, day)| answers::remove(connection, scope, *day));
     // First polled in this order, they are sent in this order.
     let work = join4(
-        connection.batch_execute(&begin),
+        connection.batch_execute(BEGIN),
         connection.run(ready, parameters),
         join_all(removals),
         connection.batch_execute("commit"),
@@ -189,7 +193,7 @@ async fn commit(
 pub(super) async fn load(connection: &Connection, scope: &Scope) -> Result<Seen, StoreError> {
     for _ in 0..answers::FETCHES_MAX {
         let rows = connection.read(&sql::LOAD, &[&scope.org.as_str(), &scope.key.as_str()]).await?;
-        let row = rows.first().ok_or_else(cells::missing)?;
+        let row = rows.first().ok_or_else(failure::missing)?;
         if let Some(seen) = answers::complete(connection, scope, cells::found(row, 0)?).await? {
             return Ok(seen);
         }
@@ -200,7 +204,7 @@ pub(super) async fn load(connection: &Connection, scope: &Scope) -> Result<Seen,
 fn place(row: &tokio_postgres::Row) -> Result<usize, StoreError> {
     // The database counts from 1.
     let place: i64 = row.try_get(0).map_err(|_| failure::column())?;
-    usize::try_from(place.saturating_sub(1)).map_err(|_| cells::missing())
+    usize::try_from(place.saturating_sub(1)).map_err(|_| failure::missing())
 }
 
 struct Scopes<'a> {

@@ -5,7 +5,7 @@
 use super::failure;
 use super::value::{Day, Moment, Span};
 use crate::Seen;
-use crate::error::{Kind, StoreError};
+use crate::error::StoreError;
 use crate::row::Row;
 use samekey_core::record::Record;
 use samekey_core::time::Time;
@@ -253,9 +253,4 @@ impl Reader<'_> {
 /// The record of an offer that was inserted at `now`.
 pub(crate) fn inserted(offer: &Record, now: Time) -> Seen {
     Seen { record: offer.clone().counted_from(now), now }
-}
-
-/// A result that lacks a row where there has to be one.
-pub(crate) fn missing() -> StoreError {
-    StoreError::new(Kind::Other, "the database answered with fewer rows than it was asked for")
 }

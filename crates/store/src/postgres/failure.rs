@@ -1,122 +1,22 @@
-//! From what the driver says to what leaves this crate: a kind and an SQLSTATE, never the driver's
-//! own text, because that shows keys, values and hosts.
+//! From what the driver says to what leaves this crate.
+
+pub(crate) use crate::sqlstate::{
+    Phase, came_and_went, claim_lost, column, lost, missing, no_free_connection, timed_out,
+};
 
 use crate::error::{Kind, StoreError};
+use crate::sqlstate::{by_code, is_ours, unreachable};
 use deadpool_postgres::{PoolError, TimeoutType};
 use tokio_postgres::Error;
-
-/// Whether a statement that failed may have left something behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Nothing was to be committed yet, or what failed is known to have kept the commit from
-    /// happening.
-    BeforeCommit,
-    /// A commit was sent, and this is what came back for it.
-    Commit,
-}
-
-/// The constraints that may be named: they are ours, and a shard only adds a suffix to them.
-const CONSTRAINTS: [&str; 2] = ["keys_", "open_claims_"];
 
 /// The failure of a statement on a connection that was open.
 pub(crate) fn statement(error: &Error, phase: Phase) -> StoreError {
     let Some(code) = error.code().map(|code| code.code()) else {
         return lost(phase);
     };
-    let constraint = error
-        .as_db_error()
-        .and_then(|database| database.constraint())
-        .filter(|name| CONSTRAINTS.iter().any(|ours| name.starts_with(ours)));
+    let constraint =
+        error.as_db_error().and_then(|database| database.constraint()).filter(|name| is_ours(name));
     by_code(code, constraint, phase)
-}
-
-/// The failure that an SQLSTATE stands for.
-pub(crate) fn by_code(code: &str, constraint: Option<&str>, phase: Phase) -> StoreError {
-    let (kind, sentence) = match code {
-        // The server was told to stop or crashed; a shard behind it broke.
-        "57P01" | "57P02" | "57P03" | "57P05" => return lost(phase).with_sqlstate(code),
-        _ if code.starts_with("08") => return lost(phase).with_sqlstate(code),
-        "40003" => return lost(Phase::Commit).with_sqlstate(code),
-        "XX000" if phase == Phase::Commit => return lost(phase).with_sqlstate(code),
-        "55P03" => (Kind::LockTimeout, "the row stayed locked by another transaction"),
-        "40001" | "40P01" => {
-            (Kind::Conflict, "another transaction came in between; run this one again")
-        }
-        "57014" => (Kind::StatementTimeout, "a statement ran into its time limit"),
-        "25006" => (
-            Kind::ReadOnly,
-            "the database takes no writes: it is a standby, or set to read-only; connect to the primary",
-        ),
-        "53100" => (Kind::Full, "the database's disk is full; free some space"),
-        "53300" => (
-            Kind::PoolExhausted,
-            "the database has no connection left; raise its max_connections or use fewer",
-        ),
-        "42501" => (
-            Kind::Forbidden,
-            "the role may not do this in the schema samekey; grant it what sql/postgres/roles.sql lists",
-        ),
-        _ if code.starts_with("28") => (
-            Kind::Forbidden,
-            "the database refused the role or its password; check both in the address",
-        ),
-        "3D000" => (
-            Kind::Address,
-            "the database of that name does not exist; create it or correct the address",
-        ),
-        "3F000" | "42P01" | "42703" | "42883" | "42804" => (
-            Kind::Schema,
-            "the schema samekey is missing or has another version; run `samekey migrate`",
-        ),
-        "25P02" => (
-            Kind::Misused,
-            "a statement of the transaction had failed before and the transaction was used on; roll it back",
-        ),
-        "25P01" | "3B001" => (
-            Kind::Misused,
-            "the transaction was ended by the code that it was given to; leave commit and rollback to samekey",
-        ),
-        "26000" | "08P01" => (
-            Kind::Other,
-            "the server does not know a statement that was prepared on this connection; behind a pooler in transaction mode, switch prepared statements off",
-        ),
-        _ => match constraint {
-            Some(name) => {
-                let sentence = format!("the database refused a row by its constraint {name}");
-                return StoreError::new(Kind::Other, sentence).with_sqlstate(code);
-            }
-            None => (Kind::Other, "the database refused a statement"),
-        },
-    };
-    StoreError::new(kind, sentence).with_sqlstate(code)
-}
-
-/// The connection broke.
-pub(crate) fn lost(phase: Phase) -> StoreError {
-    match phase {
-        Phase::BeforeCommit => StoreError::new(
-            Kind::Unreachable,
-            "the connection to the database broke, and nothing was written; try again",
-        ),
-        Phase::Commit => StoreError::new(
-            Kind::CommitUnknown,
-            "the connection to the database broke after a commit was sent; whether it stands is told by asking again",
-        ),
-    }
-}
-
-/// Nothing came back in time; the connection is not used again.
-pub(crate) fn timed_out(phase: Phase) -> StoreError {
-    match phase {
-        Phase::BeforeCommit => StoreError::new(
-            Kind::Unreachable,
-            "the database did not answer in time, and nothing was committed; try again",
-        ),
-        Phase::Commit => StoreError::new(
-            Kind::CommitUnknown,
-            "the database did not answer a commit in time; whether it stands is told by asking again",
-        ),
-    }
 }
 
 /// The failure to get a connection.
@@ -134,78 +34,10 @@ pub(crate) fn pool(error: &PoolError) -> StoreError {
     }
 }
 
-/// No connection became free in time.
-pub(crate) fn no_free_connection() -> StoreError {
-    StoreError::new(
-        Kind::PoolExhausted,
-        "no connection became free in time; transactions are open for too long, or the pool is too small",
-    )
-}
-
 /// The failure to connect.
 pub(crate) fn connecting(error: &Error) -> StoreError {
     match error.code() {
         Some(code) => by_code(code.code(), None, Phase::BeforeCommit),
         None => unreachable(),
-    }
-}
-
-fn unreachable() -> StoreError {
-    StoreError::new(
-        Kind::Unreachable,
-        "the database cannot be reached; check that it runs and that the address is right",
-    )
-}
-
-/// A column has another type than this code expects.
-pub(crate) fn column() -> StoreError {
-    StoreError::new(
-        Kind::Schema,
-        "a column of the schema samekey has another type than expected; restore the schema that `samekey migrate` makes",
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_code_that_somebody_handles_has_its_kind() {
-        let before = |code| by_code(code, None, Phase::BeforeCommit).kind();
-        assert_eq!(before("08006"), Kind::Unreachable);
-        assert_eq!(before("57P01"), Kind::Unreachable);
-        assert_eq!(before("57P03"), Kind::Unreachable);
-        assert_eq!(before("55P03"), Kind::LockTimeout);
-        assert_eq!(before("40001"), Kind::Conflict);
-        assert_eq!(before("40P01"), Kind::Conflict);
-        assert_eq!(before("57014"), Kind::StatementTimeout);
-        assert_eq!(before("25006"), Kind::ReadOnly);
-        assert_eq!(before("53100"), Kind::Full);
-        assert_eq!(before("53300"), Kind::PoolExhausted);
-        assert_eq!(before("28P01"), Kind::Forbidden);
-        assert_eq!(before("42501"), Kind::Forbidden);
-        assert_eq!(before("42P01"), Kind::Schema);
-        assert_eq!(before("3F000"), Kind::Schema);
-        assert_eq!(before("25P02"), Kind::Misused);
-        assert_eq!(before("22P02"), Kind::Other);
-    }
-
-    #[test]
-    fn what_comes_back_for_a_commit_may_be_unknown() {
-        let commit = |code| by_code(code, None, Phase::Commit).kind();
-        for code in ["08006", "57P01", "57P02", "40003", "XX000"] {
-            assert_eq!(commit(code), Kind::CommitUnknown, "{code}");
-        }
-        // A server that still answers in order has undone the transaction.
-        assert_eq!(commit("40001"), Kind::Conflict);
-        assert_eq!(commit("23505"), Kind::Other);
-        assert_eq!(lost(Phase::Commit).kind(), Kind::CommitUnknown);
-    }
-
-    #[test]
-    fn a_constraint_of_ours_is_named() {
-        let error = by_code("23514", Some("keys_state_known"), Phase::BeforeCommit);
-        assert!(error.to_string().contains("keys_state_known"), "{error}");
-        assert_eq!(error.sqlstate(), Some("23514"));
     }
 }

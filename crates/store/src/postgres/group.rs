@@ -175,7 +175,7 @@ async fn run<B: Batch>(batch: &B, entries: Vec<B::Entry>, replies: Vec<Reply<B::
 
 async fn alone<B: Batch>(batch: &B, entry: &B::Entry) -> Result<B::Answer, StoreError> {
     let mut results = batch.together(std::slice::from_ref(entry)).await?;
-    results.pop().ok_or_else(super::cells::missing)?
+    results.pop().ok_or_else(super::failure::missing)?
 }
 
 /// A write that may stand since the group was sent is still unknown when the entry alone failed.

@@ -2,24 +2,11 @@
 
 use super::connection::{ANSWER_TIME_MAX, Connection, within};
 use super::failure::{self, Phase};
-use super::{Durability, Options, sql};
+use super::{Options, sql};
 use crate::error::{Kind, StoreError};
-use crate::migrate::{Migration, Migrations, Plan};
+use crate::facts::{self, Facts, MIGRATIONS, check_server_version, refusal};
+use crate::migrate::{Migration, Plan};
 use deadpool_postgres::Pool;
-
-/// The migrations of the PostgreSQL schema.
-pub static MIGRATIONS: Migrations = Migrations {
-    database: "PostgreSQL",
-    recorded_in: "samekey.migrations",
-    list: &[Migration {
-        number: 1,
-        name: "keys",
-        sql: include_str!("../../sql/postgres/migrations/0001_keys.sql"),
-    }],
-};
-
-/// The oldest server that is supported, as `server_version_num` counts: PostgreSQL 15.
-const SERVER_VERSION_MIN: i32 = 150_000;
 
 /// The lock under which one migrator works at a time: the bytes of "samekey".
 const MIGRATION_LOCK: i64 = 0x73_61_6d_65_6b_65_79;
@@ -94,91 +81,14 @@ async fn batch(connection: &Connection, text: &str, phase: Phase) -> Result<(), 
 /// Refuses a server or schema with which the promise cannot be kept.
 pub(crate) async fn check(connection: &Connection, options: &Options) -> Result<(), StoreError> {
     let facts = facts(connection).await?;
-    check_server_version(&facts)?;
-    if facts.in_recovery || facts.read_only != "off" {
-        return Err(StoreError::new(
-            Kind::ReadOnly,
-            "the database takes no writes: it is a standby, or set to read-only; connect to the primary",
-        ));
-    }
-    check_isolation(&facts)?;
-    match options.durability {
-        Durability::Required => check_durability(&facts)?,
-        Durability::Waived => {}
-    }
-    let found = if facts.has_schema { versions(connection).await? } else { vec![] };
-    match MIGRATIONS.plan(&found) {
-        Plan::InPlace => Ok(()),
-        plan @ (Plan::Apply(_) | Plan::Newer { .. } | Plan::Gap { .. }) => Err(refusal(plan)),
-    }
-}
-
-fn refusal(plan: Plan) -> StoreError {
-    MIGRATIONS
-        .refusal(plan)
-        .unwrap_or_else(|| StoreError::new(Kind::Schema, "the schema is in place"))
-}
-
-fn check_server_version(facts: &Facts) -> Result<(), StoreError> {
-    if facts.server_version >= SERVER_VERSION_MIN {
-        return Ok(());
-    }
-    Err(StoreError::new(
-        Kind::Unsafe,
-        format!(
-            "the server is PostgreSQL {}, and at least {} is needed; upgrade it",
-            facts.server_version / 10_000,
-            SERVER_VERSION_MIN / 10_000
-        ),
-    ))
-}
-
-/// Our statements are written for READ COMMITTED, where a statement sees what was committed before
-/// it began.
-fn check_isolation(facts: &Facts) -> Result<(), StoreError> {
-    if facts.isolation == "read committed" {
-        return Ok(());
-    }
-    Err(StoreError::new(
-        Kind::Unsafe,
-        "default_transaction_isolation is not `read committed`; set it so for this role, your own transactions may begin with another",
-    ))
-}
-
-fn check_durability(facts: &Facts) -> Result<(), StoreError> {
-    let broken = [
-        ("fsync", facts.fsync.as_str()),
-        ("full_page_writes", facts.full_page_writes.as_str()),
-        ("synchronous_commit", facts.synchronous_commit.as_str()),
-    ]
-    .into_iter()
-    .find(|(_, value)| *value == "off");
-    match broken {
-        None => Ok(()),
-        Some((setting, _)) => Err(StoreError::new(
-            Kind::Unsafe,
-            format!(
-                "the server has {setting} = off: after a crash it may have forgotten keys that it confirmed, and commands would run twice; switch it on, or waive durability explicitly"
-            ),
-        )),
-    }
-}
-
-struct Facts {
-    server_version: i32,
-    in_recovery: bool,
-    fsync: String,
-    full_page_writes: String,
-    synchronous_commit: String,
-    isolation: String,
-    read_only: String,
-    has_schema: bool,
+    let versions = if facts.has_schema { versions(connection).await? } else { vec![] };
+    facts::check(&facts, &versions, options.durability)
 }
 
 async fn facts(connection: &Connection) -> Result<Facts, StoreError> {
     let rows = connection.run_once(&sql::SERVER_FACTS, &[]).await;
     let rows = rows.map_err(|error| failure::statement(&error, Phase::BeforeCommit))?;
-    let row = rows.first().ok_or_else(super::cells::missing)?;
+    let row = rows.first().ok_or_else(failure::missing)?;
     let read = || -> Result<Facts, tokio_postgres::Error> {
         Ok(Facts {
             server_version: row.try_get(0)?,

@@ -204,27 +204,3 @@ pub(crate) static STILL_OPEN: Sql = sql!("still_open", TIMESTAMPTZ);
 pub(crate) static SCHEMA_VERSION: Sql = sql!("schema_version");
 /// What a server must tell before it is used.
 pub(crate) static SERVER_FACTS: Sql = sql!("server_facts");
-
-/// Every statement, for the tests that prepare each and look at its plan.
-#[cfg(test)]
-pub(crate) static ALL: [(&str, &Sql); 19] = [
-    ("insert_or_load", &INSERT_OR_LOAD),
-    ("load", &LOAD),
-    ("swap", &SWAP),
-    ("settle", &SETTLE),
-    ("claim_group", &CLAIM_GROUP),
-    ("swap_group", &SWAP_GROUP),
-    ("answer_load", &ANSWER_LOAD),
-    ("answer_insert", &ANSWER_INSERT),
-    ("answer_delete", &ANSWER_DELETE),
-    ("answer_days", &ANSWER_DAYS),
-    ("answer_days_ahead", &ANSWER_DAYS_AHEAD),
-    ("answer_day_used", &ANSWER_DAY_USED),
-    ("sweep_find", &SWEEP_FIND),
-    ("sweep_delete", &SWEEP_DELETE),
-    ("list_open", &LIST_OPEN),
-    ("clock", &CLOCK),
-    ("still_open", &STILL_OPEN),
-    ("schema_version", &SCHEMA_VERSION),
-    ("server_facts", &SERVER_FACTS),
-];

@@ -1,6 +1,6 @@
 //! Removing what is over: rows first, then the partitions whose rows are all gone.
 
-use super::cells::{self, Cell};
+use super::cells::Cell;
 use super::connection::{ANSWER_TIME_MAX, Connection, within};
 use super::failure::{self, Phase};
 use super::value::{Day, Moment};
@@ -94,7 +94,7 @@ async fn delete(
 async fn maintain(core: &Core) -> Result<(), StoreError> {
     let connection = core.connection().await?;
     let rows = connection.read(&sql::CLOCK, &[]).await?;
-    let row = rows.first().ok_or_else(cells::missing)?;
+    let row = rows.first().ok_or_else(failure::missing)?;
     let now: Moment = row.try_get(0).map_err(|_| failure::column())?;
     let today = Day::of_micros(now.0);
     if !core.days.is_stale(today) {
@@ -144,7 +144,7 @@ fn is_contention(error: &StoreError) -> bool {
 async fn is_used(connection: &Connection, day: Day) -> Result<bool, StoreError> {
     let bounds: [Cell<'_>; 2] = [&day.start(), &day.plus(1).start()];
     let rows = connection.read(&sql::ANSWER_DAY_USED, &bounds).await?;
-    let row = rows.first().ok_or_else(cells::missing)?;
+    let row = rows.first().ok_or_else(failure::missing)?;
     row.try_get(0).map_err(|_| failure::column())
 }
 

@@ -9,7 +9,7 @@ use samekey_core::key::{Key, Org, Scope};
 use samekey_core::record::Record;
 use samekey_core::time::Time;
 
-const INSERT: &str = include_str!("../../sql/sqlite/insert.sql");
+const INSERT: &str = include_str!("../../sql/sqlite/insert_or_load.sql");
 const LOAD: &str = include_str!("../../sql/sqlite/load.sql");
 const SWAP: &str = include_str!("../../sql/sqlite/swap.sql");
 const SWEEP_FIND: &str = include_str!("../../sql/sqlite/sweep_find.sql");

@@ -15,3 +15,5 @@ mod traces;
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(all(feature = "postgres", feature = "sqlx"))]
+mod sqlx;

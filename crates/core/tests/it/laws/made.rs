@@ -79,17 +79,15 @@ pub(super) fn history() -> impl Strategy<Value = Vec<Lived>> {
             let (next, verdict) = step(record.clone(), input.clone(), now, &policy);
             let known_before = record.fence == next.fence;
             steps.push(Lived { record, input, now, policy: policy.clone(), claimed, asked });
-            match verdict {
-                Verdict::Run(hold) if !known_before => {
-                    claimed = now;
-                    holds.push(hold);
-                }
-                Verdict::Ask(hold) => {
-                    asked = now;
-                    holds.push(hold);
-                }
-                #[allow(clippy::wildcard_enum_match_arm, reason = "two verdicts give a hold")]
-                _ => {}
+            if let Verdict::Run(hold) = verdict
+                && !known_before
+            {
+                claimed = now;
+                holds.push(hold);
+            }
+            if let Verdict::Ask(hold) = verdict {
+                asked = now;
+                holds.push(hold);
             }
             record = next;
         }

@@ -84,7 +84,7 @@ fn asked(unknown: Unknown) -> Record {
 }
 
 fn given_up(unknown: Unknown) -> Record {
-    record(ASKED_TWICE.next(), Owner::NONE, 4_500, State::Unknown(unknown))
+    record(ASKED_TWICE.next(), R, 4_500, State::Unknown(unknown))
 }
 
 fn review(fence: Fence, holder: Owner) -> Record {
@@ -103,7 +103,7 @@ fn done(keep_until: i64, receipt: Receipt) -> Record {
 
 fn closed(keep_until: i64) -> Record {
     let state = State::Closed(Closed { request: COMMAND, since: at(900) });
-    record(ASKED_TWICE, Owner::NONE, keep_until, state)
+    record(ASKED_TWICE, R, keep_until, state)
 }
 
 pub(super) fn all() -> Vec<Variant> {

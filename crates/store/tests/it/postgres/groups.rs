@@ -111,7 +111,7 @@ async fn b25_a_running_row_without_a_lease_spoils_only_itself() {
             Err(error) => {
                 assert!(number % 10 == 0, "{number}: {error}");
                 assert_eq!(error.sqlstate(), Some("23514"));
-                assert!(error.to_string().contains("keys_lease_has_length"), "{error}");
+                assert!(error.to_string().contains("keys_running_is_leased"), "{error}");
             }
         }
     }

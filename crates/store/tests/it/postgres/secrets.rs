@@ -115,8 +115,7 @@ async fn t101_no_statement_error_shows_a_key_or_a_value() {
     let error = fixture.ledger.insert_or_load(&key, &offer(1)).await.unwrap_err();
     assert_eq!(error.sqlstate(), Some("22P02"));
     clean(&error);
-    let error =
-        fixture.ledger.begin(&key, &offer(1), Duration::ZERO).await.err().expect("an error");
+    let error = fixture.ledger.begin(&key, &offer(1), Duration::ZERO).await.expect_err("an error");
     assert_eq!(error.sqlstate(), Some("22P02"));
     clean(&error);
 }

@@ -59,7 +59,7 @@ async fn a_claim_that_is_cut_off_is_not_there() {
     };
     open.roll_back().await.unwrap();
     proxy.lose_requests();
-    let error = ledger.begin(&key, &offer(1), WAIT).await.err().expect("an error");
+    let error = ledger.begin(&key, &offer(1), WAIT).await.expect_err("an error");
     assert_eq!(error.kind(), Kind::Unreachable, "{error}");
     proxy.heal();
     assert_eq!(ledger.load(&key).await.unwrap().record.state, State::Free);

@@ -151,6 +151,21 @@ async fn a_file_that_is_locked_for_too_long_is_told_and_not_for_ever() {
 }
 
 #[tokio::test]
+async fn b11_a_file_that_is_locked_for_a_moment_is_waited_for() {
+    let file = File::migrated();
+    let ledger = file.open();
+    let other = file.raw();
+    other.execute_batch("begin immediate").expect("a lock");
+    let (key, claim) = (scope("org", "key"), offer(1));
+    let mut claims = std::pin::pin!(ledger.insert_or_load(&key, &claim));
+    // Nothing is answered while the lock is held; without a wait, an error would come at once.
+    let moment = std::time::Duration::from_millis(300);
+    assert!(tokio::time::timeout(moment, &mut claims).await.is_err(), "an answer under the lock");
+    other.execute_batch("rollback").expect("unlocked");
+    assert!(matches!(claims.await, Ok(Arrived::Inserted(_))));
+}
+
+#[tokio::test]
 async fn the_settings_hold() {
     let file = File::migrated();
     let ledger = with_effects(&file).await;
@@ -187,7 +202,7 @@ async fn the_settings_hold() {
 fn b25_rows_that_no_state_has_are_refused_by_the_schema() {
     let file = File::migrated();
     let connection = file.raw();
-    let insert = include_str!("../../../sql/sqlite/insert.sql");
+    let insert = include_str!("../../../sql/sqlite/insert_or_load.sql");
     let put = |key: &str, row: &Row| {
         connection.execute(
             insert,

@@ -1,3 +1,4 @@
+-- Where the key has a row, nothing is written, and load.sql is asked next, in the same transaction.
 insert into samekey_keys (
   org_id,
   key,

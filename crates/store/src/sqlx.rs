@@ -1,0 +1,318 @@
+//! Atomic commands on PostgreSQL by sqlx: the caller's transaction with its key claimed in it.
+//!
+//! The SQL is that of [`postgres`](crate::atomic), statement by statement; only the driver differs,
+//! so a service may use both on one database. Statements are not pipelined, which costs round trips.
+//! Large answers stand in the rows of their keys.
+//!
+//! What it does not do: it is no [`Ledger`](crate::Ledger). Keys of external commands, sweeping and
+//! migrating go through the PostgreSQL adapter.
+//!
+//! Read next: `sqlx/session.rs`, for the trap in sqlx's own `begin`.
+
+mod cells;
+mod session;
+mod value;
+
+use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
+use crate::error::{Kind, StoreError};
+use crate::facts::{self, Facts};
+use crate::row::{Row, check_offer, check_settlement, check_swap};
+use crate::sqlstate::{self, Phase};
+use crate::{Seen, Swap};
+use ::sqlx::{PgConnection, PgPool};
+use cells::{Bound, Found};
+use samekey_core::key::Scope;
+use samekey_core::record::Record;
+use samekey_core::time::Time;
+use session::{ANSWER_TIME_MAX, Session, within};
+use std::fmt;
+use std::time::Duration;
+use value::{Day, Moment, Span};
+
+pub use crate::facts::Durability;
+
+const BEGIN: &str = "begin isolation level read committed read write";
+const AFTER_CLAIM: &str = "set local lock_timeout to default; savepoint samekey_handler";
+const UNDO: &str = "rollback to savepoint samekey_handler";
+
+const INSERT_OR_LOAD: &str = include_str!("../sql/postgres/insert_or_load.sql");
+const LOAD: &str = include_str!("../sql/postgres/load.sql");
+const SWAP: &str = include_str!("../sql/postgres/swap.sql");
+const SETTLE: &str = include_str!("../sql/postgres/settle.sql");
+const ANSWER_LOAD: &str = include_str!("../sql/postgres/answer_load.sql");
+const CLOCK: &str = include_str!("../sql/postgres/clock.sql");
+const STILL_OPEN: &str = include_str!("../sql/postgres/still_open.sql");
+const SCHEMA_VERSION: &str = include_str!("../sql/postgres/schema_version.sql");
+const SERVER_FACTS: &str = include_str!("../sql/postgres/server_facts.sql");
+
+/// How often a begin is repeated when the row that stood in the way is gone by the time it is
+/// looked at. That takes a sweep in the same instant, so once is plenty.
+const BEGINS_MAX: u32 = 3;
+/// How long a transaction that takes a free row waits for another one that holds it.
+const RECLAIM_WAIT: Duration = Duration::from_millis(200);
+
+/// Keys of atomic commands in the database behind an sqlx pool. Clones share the pool.
+#[derive(Clone)]
+pub struct SqlxLedger {
+    pool: PgPool,
+}
+
+/// An open transaction of the caller's, with a key's row in it. One that is dropped is rolled back
+/// and its connection is closed.
+#[must_use = "a transaction that is dropped is rolled back and costs its connection"]
+pub struct Open {
+    session: Session,
+    started: Time,
+}
+
+impl fmt::Debug for SqlxLedger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SqlxLedger")
+    }
+}
+
+impl fmt::Debug for Open {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Open")
+    }
+}
+
+impl SqlxLedger {
+    /// Opens the ledger, after it has looked whether the promise can be kept in this database.
+    ///
+    /// # Errors
+    /// As `PostgresLedger::open`.
+    pub async fn open(pool: PgPool, durability: Durability) -> Result<SqlxLedger, StoreError> {
+        let mut session = Session::of(&pool).await?;
+        let rows = fetch(&mut session, ::sqlx::query(SERVER_FACTS), Phase::BeforeCommit).await?;
+        let row = rows.first().ok_or_else(sqlstate::missing)?;
+        let facts = Facts {
+            server_version: cells::get(row, 0)?,
+            in_recovery: cells::get(row, 1)?,
+            fsync: cells::get(row, 2)?,
+            full_page_writes: cells::get(row, 3)?,
+            synchronous_commit: cells::get(row, 4)?,
+            isolation: cells::get(row, 5)?,
+            read_only: cells::get(row, 6)?,
+            has_schema: cells::get(row, 7)?,
+        };
+        let mut versions = Vec::new();
+        if facts.has_schema {
+            let query = ::sqlx::query(SCHEMA_VERSION);
+            for row in fetch(&mut session, query, Phase::BeforeCommit).await? {
+                versions.push(cells::get(&row, 0)?);
+            }
+        }
+        facts::check(&facts, &versions, durability)?;
+        session.release();
+        Ok(SqlxLedger { pool })
+    }
+
+    /// The pool that was handed in.
+    pub fn pool(&self) -> &PgPool {
+        &self.pool
+    }
+
+    /// One try; nothing where the row that stood in the way is gone.
+    async fn begin_once(
+        &self,
+        scope: &Scope,
+        offer: &Record,
+        wait: Duration,
+    ) -> Result<Option<Begun<Open>>, StoreError> {
+        let mut session = Session::of(&self.pool).await?;
+        session.batch(format!("{BEGIN}; {}", lock_timeout(wait)), Phase::BeforeCommit).await?;
+        let query = cells::all::<Span>(keyed(INSERT_OR_LOAD, scope), Row::of(offer));
+        let limit = ANSWER_TIME_MAX.saturating_add(wait);
+        let claimed = within(limit, Phase::BeforeCommit, query.fetch_all(session.connection()));
+        let rows = match claimed.await? {
+            Ok(rows) => rows,
+            Err(error) => {
+                let error = session::statement(&error, Phase::BeforeCommit);
+                session.roll_back().await;
+                let busy = error.kind() == Kind::LockTimeout;
+                return if busy { Ok(Some(Begun::Busy)) } else { Err(error) };
+            }
+        };
+        session.batch(AFTER_CLAIM.to_owned(), Phase::BeforeCommit).await?;
+        let found = match rows.first() {
+            Some(row) => cells::found(row)?,
+            // The row was committed by another transaction after our snapshot was taken.
+            None => load_once(&mut session, scope).await?,
+        };
+        match found {
+            Found::Inserted(now) => {
+                let seen = Seen { record: offer.clone().counted_from(now), now };
+                Ok(Some(Begun::Claimed(Open { session, started: now }, seen)))
+            }
+            Found::Nothing(_) => {
+                session.roll_back().await;
+                Ok(None)
+            }
+            found @ Found::Row { .. } => match complete(&mut session, scope, found).await? {
+                Some(seen) => Ok(Some(Begun::Found(Open { session, started: seen.now }, seen))),
+                None => {
+                    session.roll_back().await;
+                    Ok(None)
+                }
+            },
+        }
+    }
+}
+
+impl AtomicLedger for SqlxLedger {
+    type Open = Open;
+
+    async fn begin(
+        &self,
+        scope: &Scope,
+        offer: &Record,
+        wait: Duration,
+    ) -> Result<Begun<Open>, StoreError> {
+        check_offer(offer)?;
+        for _ in 0..BEGINS_MAX {
+            if let Some(begun) = self.begin_once(scope, offer, wait).await? {
+                return Ok(begun);
+            }
+        }
+        Err(sqlstate::came_and_went())
+    }
+
+    async fn begin_unkeyed(&self) -> Result<Open, StoreError> {
+        let mut session = Session::of(&self.pool).await?;
+        session.batch(BEGIN.to_owned(), Phase::BeforeCommit).await?;
+        let rows = fetch(&mut session, ::sqlx::query(CLOCK), Phase::BeforeCommit).await?;
+        let now: Moment = cells::get(rows.first().ok_or_else(sqlstate::missing)?, 0)?;
+        Ok(Open { session, started: Time::from_micros(now.0) })
+    }
+
+    async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {
+        let mut session = Session::of(&self.pool).await?;
+        for _ in 0..BEGINS_MAX {
+            let found = load_once(&mut session, scope).await?;
+            if let Some(seen) = complete(&mut session, scope, found).await? {
+                session.release();
+                return Ok(seen);
+            }
+        }
+        Err(sqlstate::came_and_went())
+    }
+}
+
+impl Open {
+    /// The connection that holds the transaction, for a handler. It must not end the transaction.
+    pub fn connection(&mut self) -> &mut PgConnection {
+        self.session.connection()
+    }
+
+    /// The last statement of the transaction, and the commit if it succeeded.
+    async fn finish(mut self, last: Bound) -> Result<(), StoreError> {
+        let work = last.fetch_all(self.session.connection());
+        if let Err(error) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await? {
+            let code = session::code(&error);
+            self.session.roll_back().await;
+            return Err(match code {
+                Some(code) if code == "22012" => sqlstate::claim_lost(&code),
+                Some(_) | None => session::statement(&error, Phase::BeforeCommit),
+            });
+        }
+        let committed = self.session.batch("commit".to_owned(), Phase::Commit).await;
+        match committed {
+            Ok(()) => self.session.release(),
+            Err(error) if error.may_have_committed() => return Err(error),
+            Err(error) => {
+                self.session.roll_back().await;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl OpenTransaction for Open {
+    async fn reclaim(
+        &mut self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+    ) -> Result<Swap, StoreError> {
+        check_swap(seen, next)?;
+        self.session.batch(lock_timeout(RECLAIM_WAIT), Phase::BeforeCommit).await?;
+        let query = cells::compared(keyed(SWAP, scope), Row::of(seen));
+        let query = cells::all::<Moment>(query, Row::of(next)).bind(None::<Day>);
+        let rows = fetch(&mut self.session, query, Phase::BeforeCommit).await?;
+        self.session.batch(AFTER_CLAIM.to_owned(), Phase::BeforeCommit).await?;
+        if !rows.is_empty() {
+            return Ok(Swap::Written);
+        }
+        let found = load_once(&mut self.session, scope).await?;
+        let seen = complete(&mut self.session, scope, found).await?;
+        seen.map(Swap::Changed).ok_or_else(sqlstate::came_and_went)
+    }
+
+    async fn undo(&mut self) -> Result<(), StoreError> {
+        self.session.batch(UNDO.to_owned(), Phase::BeforeCommit).await
+    }
+
+    async fn settle(self, scope: &Scope, seen: &Record, next: &Record) -> Result<(), StoreError> {
+        check_settlement(seen, next)?;
+        let query = cells::compared(keyed(SETTLE, scope), Row::of(seen));
+        let query = query.bind(Moment(self.started.micros()));
+        let query = cells::settled(query, Row::of(next)).bind(None::<Day>);
+        self.finish(query).await
+    }
+
+    async fn commit_unkeyed(self) -> Result<(), StoreError> {
+        let query = ::sqlx::query(STILL_OPEN).bind(Moment(self.started.micros()));
+        self.finish(query).await
+    }
+
+    async fn roll_back(self) -> Result<(), StoreError> {
+        self.session.roll_back().await;
+        Ok(())
+    }
+}
+
+fn keyed(text: &'static str, scope: &Scope) -> Bound {
+    ::sqlx::query(text).bind(scope.org.as_str().to_owned()).bind(scope.key.as_str().to_owned())
+}
+
+async fn fetch(
+    session: &mut Session,
+    query: Bound,
+    phase: Phase,
+) -> Result<Vec<::sqlx::postgres::PgRow>, StoreError> {
+    within(ANSWER_TIME_MAX, phase, query.fetch_all(session.connection()))
+        .await?
+        .map_err(|error| session::statement(&error, phase))
+}
+
+async fn load_once(session: &mut Session, scope: &Scope) -> Result<Found, StoreError> {
+    let rows = fetch(session, keyed(LOAD, scope), Phase::BeforeCommit).await?;
+    cells::found(rows.first().ok_or_else(sqlstate::missing)?)
+}
+
+/// The record of a row with its body; nothing where the body was removed in between.
+async fn complete(
+    session: &mut Session,
+    scope: &Scope,
+    found: Found,
+) -> Result<Option<Seen>, StoreError> {
+    let (mut row, answer_day, now) = match found {
+        Found::Inserted(_) => return Err(sqlstate::missing()),
+        Found::Nothing(now) => return Ok(Some(Seen { record: Record::ABSENT, now })),
+        Found::Row { row, answer_day, now } => (row, answer_day, now),
+    };
+    if let Some(day) = answer_day {
+        let query = keyed(ANSWER_LOAD, scope).bind(day).persistent(false);
+        let rows = fetch(session, query, Phase::BeforeCommit).await?;
+        let Some(body) = rows.first() else { return Ok(None) };
+        row.answer_body = Some(cells::get(body, 0)?);
+    }
+    Ok(Some(Seen { record: row.into_record()?, now }))
+}
+
+/// Zero would mean no bound, so the least is one millisecond.
+fn lock_timeout(wait: Duration) -> String {
+    format!("set local lock_timeout = {}", wait.as_millis().clamp(1, 60_000))
+}
