@@ -100,7 +100,7 @@ async fn p06_t89_b50_what_was_true_for_the_first_caller_only_is_not_replayed(whi
     let harness = Harness::start(which).await;
     let (key, r) = (fresh("key"), fresh("ref"));
     let passing = [
-        ("set-cookie", "session=canary"),
+        ("set-cookie", "id=canary"),
         ("www-authenticate", "Basic realm=canary"),
         ("authentication-info", "nextnonce=canary"),
         ("connection", "x-secret, link"),
@@ -122,7 +122,7 @@ async fn p06_t89_b50_what_was_true_for_the_first_caller_only_is_not_replayed(whi
         .collect();
     harness.app.scripts.set(&r, Script { headers, ..Script::default() });
     let first = harness.post("/orders", &key, &order(&r)).await;
-    assert_eq!(first.header("set-cookie"), Some("session=canary"));
+    assert_eq!(first.header("set-cookie"), Some("id=canary"));
     assert_eq!(first.header("cache-control"), Some("public, max-age=60"));
     let again = harness.post("/orders", &key, &order(&r)).await;
     assert!(again.is_replay());

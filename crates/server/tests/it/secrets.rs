@@ -213,7 +213,7 @@ async fn commands(address: SocketAddr, out: &mut Out) {
             let headers = [
                 ("authorization", "Bearer canary-token"),
                 ("proxy-authorization", "Basic canary-basic"),
-                ("cookie", "session=canary-cookie"),
+                ("cookie", "id=canary-cookie"),
                 ("user-agent", "canary-agent"),
                 ("idempotency-key", key.as_str()),
             ];

