@@ -101,14 +101,13 @@ async fn run(arguments: &Arguments, tokens: tokens::Tokens) -> Result<(), Stoppe
         code: if error.kind() == samekey::store::Kind::Address { USAGE } else { UNREACHABLE },
         sentence: format!("the database cannot be used: {error}"),
     })?;
-    let listener =
-        tokio::net::TcpListener::bind(arguments.listen).await.map_err(|error| Stopped {
-            code: UNREACHABLE,
-            sentence: format!(
-                "{} cannot be listened on: {error}; choose another address with --listen",
-                arguments.listen
-            ),
-        })?;
+    let listener = serve::listen(arguments.listen).map_err(|error| Stopped {
+        code: UNREACHABLE,
+        sentence: format!(
+            "{} cannot be listened on: {error}; choose another address with --listen",
+            arguments.listen
+        ),
+    })?;
     let address = listener.local_addr().unwrap_or(arguments.listen);
     println!("listening on http://{address}");
     println!("{}", lesson(address, arguments.tokens.is_empty()));
