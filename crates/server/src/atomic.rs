@@ -23,7 +23,7 @@ mod transaction;
 pub use self::sqlx::Borrowing;
 
 use crate::body::{Request, Response};
-use crate::capture::{Broken, Captured};
+use crate::capture::{Broken, Captured, Taken};
 use crate::claim::Command;
 use crate::engine::{Engine, Shared};
 use crate::flight::{Joined, Leader, Stage};
@@ -206,14 +206,25 @@ fn key_of(route: &Route, headers: &HeaderMap) -> Result<Option<Key>, Problem> {
 
 impl Route {
     /// Reads a command to the end of its body, or gives the answer to a body that is too large or
-    /// broke off. A service that wants to look at the body before the key is claimed reads it with
-    /// this, and hands the request on.
+    /// broke off. A client that holds its body back until it is asked for (`Expect: 100-continue`)
+    /// is not asked under a key that cannot be read. A service that wants to look at the body before
+    /// the key is claimed reads it with this, and hands the request on.
     pub async fn read<B>(&self, request: http::Request<B>) -> Result<Request, Response>
     where
         B: http_body::Body<Data = Bytes>,
     {
         let (mut head, body) = request.into_parts();
-        match self.room().read(body).await {
+        if holds_its_body_back(&head.headers)
+            && body.size_hint().lower()
+                <= u64::try_from(self.policy().body_bytes_max).unwrap_or(u64::MAX)
+            && let Err(problem) = key_of(self, &head.headers)
+        {
+            // Nobody asks for a body that cannot run. It is not read, so the connection ends here.
+            return Err(closing(problem.into_response(None)));
+        }
+        // A service that has read the body already hands in a request that has its room.
+        let taken = head.extensions.remove::<Taken>();
+        match self.room().read(body, taken).await {
             Ok((body, taken)) => {
                 if let Some(taken) = taken {
                     head.extensions.insert(taken);
@@ -236,12 +247,22 @@ fn unread(route: &Route, broken: &Broken, headers: &HeaderMap) -> Response {
                 Broken::Slow => http::StatusCode::REQUEST_TIMEOUT,
                 Broken::TooLarge(_) | Broken::Lost => http::StatusCode::BAD_REQUEST,
             };
-            response
-                .headers_mut()
-                .insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
-            response
+            closing(response)
         }
     }
+}
+
+/// Whether the client waits for a word before it sends its body.
+fn holds_its_body_back(headers: &HeaderMap) -> bool {
+    let expected = headers.get(http::header::EXPECT);
+    expected.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+}
+
+fn closing(mut response: Response) -> Response {
+    response
+        .headers_mut()
+        .insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
+    response
 }
 
 async fn join(task: tokio::task::JoinHandle<Response>, key: Option<&Key>) -> Response {

@@ -54,17 +54,25 @@ impl Room {
         Some(Taken(Arc::new(permit)))
     }
 
-    /// Reads a request's body to its end, up to the limit.
-    pub(crate) async fn read<B>(&self, body: B) -> Result<(Bytes, Option<Taken>), Broken>
+    /// Reads a request's body to its end, up to the limit, in the room that it has or in new room.
+    pub(crate) async fn read<B>(
+        &self,
+        body: B,
+        taken: Option<Taken>,
+    ) -> Result<(Bytes, Option<Taken>), Broken>
     where
         B: HttpBody<Data = Bytes>,
     {
-        tokio::time::timeout(BODY_TIME_MAX, self.read_at_leisure(body))
+        tokio::time::timeout(BODY_TIME_MAX, self.read_at_leisure(body, taken))
             .await
             .unwrap_or(Err(Broken::Slow))
     }
 
-    async fn read_at_leisure<B>(&self, body: B) -> Result<(Bytes, Option<Taken>), Broken>
+    async fn read_at_leisure<B>(
+        &self,
+        body: B,
+        mut taken: Option<Taken>,
+    ) -> Result<(Bytes, Option<Taken>), Broken>
     where
         B: HttpBody<Data = Bytes>,
     {
@@ -76,11 +84,9 @@ impl Room {
         // As large as it says, or as large as it may become.
         let most = declared.upper().and_then(|most| usize::try_from(most).ok());
         let most = most.map_or(limit, |most| most.min(limit));
-        let mut taken = if most > SMALL_BODY_BYTES && declared.exact().is_some() {
-            self.take(most).await
-        } else {
-            None
-        };
+        if taken.is_none() && most > SMALL_BODY_BYTES && declared.exact().is_some() {
+            taken = self.take(most).await;
+        }
         let mut body = std::pin::pin!(body);
         let mut first = Bytes::new();
         let mut all = BytesMut::new();

@@ -46,9 +46,12 @@ impl Command {
             }
             Some(_) | None => None,
         };
-        let arrival = match request.headers().get(header::EARLY_DATA) {
-            Some(value) if value.as_bytes() == b"1" => Arrival::Early,
-            Some(_) | None => Arrival::Ordinary,
+        // Repeated and invalid values count as `1` (RFC 8470, section 5.1): a proxy may have added its
+        // own to what a client had sent.
+        let arrival = if request.headers().contains_key(header::EARLY_DATA) {
+            Arrival::Early
+        } else {
+            Arrival::Ordinary
         };
         let current =
             identity(&algorithms, algorithms.current().version, &route, &request, principal_sha)

@@ -14,9 +14,10 @@ use samekey_core::key::{Key, KeyFault};
 use samekey_core::policy::MismatchStatus;
 use samekey_core::step::RetryAfter;
 use serde::Serialize;
+use std::fmt;
 
-/// A refusal of the answer table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A refusal of the answer table. Its `Debug` is its name: a location is somebody's answer.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Problem {
     /// Row 3: the route wants a key and there is none.
     KeyMissing,
@@ -82,6 +83,12 @@ struct ErrorObject<'a> {
     r#type: &'a str,
     code: String,
     message: &'a str,
+}
+
+impl fmt::Debug for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Problem({})", self.name())
+    }
 }
 
 impl Problem {

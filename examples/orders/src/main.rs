@@ -13,6 +13,7 @@ mod tokens;
 use clap::Parser;
 use std::net::SocketAddr;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Exit code for words that cannot be understood.
 const USAGE: u8 = 2;
@@ -24,7 +25,7 @@ const UNREACHABLE: u8 = 3;
 #[command(version, about)]
 struct Arguments {
     /// Address to listen on; port 0 takes a free one
-    #[arg(long, default_value = "127.0.0.1:8080", env = "ORDERS_LISTEN")]
+    #[arg(long, default_value = "127.0.0.1:8080", env = "ORDERS_LISTEN", value_parser = listen)]
     listen: SocketAddr,
     /// Database: sqlite:FILE or postgres://USER:PASSWORD@HOST:PORT/DATABASE
     #[arg(
@@ -44,17 +45,25 @@ struct Arguments {
         value_delimiter = ','
     )]
     tokens: Vec<String>,
+    /// How long a client may take for its headers, in milliseconds
+    #[arg(long, default_value_t = millis(serve::HEADERS_TIME_MAX), env = "ORDERS_HEADERS_TIME_MAX_MS")]
+    headers_time_max_ms: u64,
+    /// How long a client may take for its body, in milliseconds
+    #[arg(long, default_value_t = millis(serve::BODY_TIME_MAX), env = "ORDERS_BODY_TIME_MAX_MS")]
+    body_time_max_ms: u64,
+}
+
+fn listen(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "expected an IP address and a port, such as 127.0.0.1:8080")
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_default_env()
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
-        )
-        .with_writer(std::io::stderr)
-        .init();
+    tracing_subscriber::fmt().with_env_filter(log_filter()).with_writer(std::io::stderr).init();
     let tokens = match tokens::Tokens::parse(&arguments.tokens) {
         Ok(tokens) => tokens,
         Err(sentence) => return stop(USAGE, &sentence),
@@ -69,6 +78,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// What RUST_LOG says, and warnings without it. The driver of PostgreSQL writes the values of statements
+/// at DEBUG, so it is kept at INFO unless RUST_LOG names it.
+fn log_filter() -> tracing_subscriber::EnvFilter {
+    use tracing_subscriber::EnvFilter;
+    let wanted = std::env::var(EnvFilter::DEFAULT_ENV).unwrap_or_default();
+    if wanted.is_empty() {
+        return EnvFilter::new("warn");
+    }
+    let driver = if wanted.contains("tokio_postgres") { "" } else { ",tokio_postgres=info" };
+    EnvFilter::builder().parse_lossy(format!("{wanted}{driver}"))
+}
+
 /// Why the program ends: the exit code and one sentence.
 struct Stopped {
     code: u8,
@@ -80,19 +101,21 @@ async fn run(arguments: &Arguments, tokens: tokens::Tokens) -> Result<(), Stoppe
         code: if error.kind() == samekey::store::Kind::Address { USAGE } else { UNREACHABLE },
         sentence: format!("the database cannot be used: {error}"),
     })?;
-    let listener =
-        tokio::net::TcpListener::bind(arguments.listen).await.map_err(|error| Stopped {
-            code: UNREACHABLE,
-            sentence: format!(
-                "{} cannot be listened on: {error}; choose another address with --listen",
-                arguments.listen
-            ),
-        })?;
+    let listener = serve::listen(arguments.listen).map_err(|error| Stopped {
+        code: UNREACHABLE,
+        sentence: format!(
+            "{} cannot be listened on: {error}; choose another address with --listen",
+            arguments.listen
+        ),
+    })?;
     let address = listener.local_addr().unwrap_or(arguments.listen);
     println!("listening on http://{address}");
-    println!("{}", lesson(address));
+    println!("{}", lesson(address, arguments.tokens.is_empty()));
     let sweeper = shop.spawn_sweeper();
-    serve::serve(listener, service::router(shop.clone(), tokens)).await;
+    let body_time_max = Duration::from_millis(arguments.body_time_max_ms);
+    let headers_time_max = Duration::from_millis(arguments.headers_time_max_ms);
+    let router = service::router(shop.clone(), tokens, body_time_max);
+    serve::serve(listener, router, headers_time_max).await;
     drop(sweeper);
     if !shop.drain().await {
         tracing::warn!("some commands had not ended; their transactions are rolled back");
@@ -100,17 +123,25 @@ async fn run(arguments: &Arguments, tokens: tokens::Tokens) -> Result<(), Stoppe
     Ok(())
 }
 
-/// The lines that show what a retry gets.
-fn lesson(address: SocketAddr) -> String {
+/// The lines that show what a retry gets. The key is another one at every start, so that the first
+/// time is the first time; tokens that somebody chose are not shown.
+fn lesson(address: SocketAddr, demo: bool) -> String {
+    let token = if demo { "alpha-token" } else { "YOUR-TOKEN" };
+    let key = uuid::Uuid::new_v4();
+    let other = if demo {
+        "With beta-token the same key is another organisation's own order."
+    } else {
+        "With another organisation's token the same key is that organisation's own order."
+    };
     format!(
         r#"
 Send an order, and send it again as if the answer had been lost:
 
-  curl -i http://{address}/orders -H 'Authorization: Bearer alpha-token' \
-    -H 'Idempotency-Key: my-first-order' -H 'Content-Type: application/json' -d '{{"amount": 1200}}'
+  curl -i http://{address}/orders -H 'Authorization: Bearer {token}' \
+    -H 'Idempotency-Key: {key}' -H 'Content-Type: application/json' -d '{{"amount": 1200}}'
 
 The first time it answers 201, every further time 200 with the same id. Change the amount, and
-the first order still stands. With beta-token the same key is another organisation's own order."#
+the first order still stands. {other}"#
     )
 }
 

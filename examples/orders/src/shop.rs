@@ -38,15 +38,30 @@ pub struct Order {
     pub amount: i64,
 }
 
+/// Why a body is no order: a status and one sentence for the caller.
+#[derive(Debug)]
+pub struct Refusal {
+    /// 400, or 415 for an encoding.
+    pub status: StatusCode,
+    /// What was found and what is expected.
+    pub sentence: String,
+}
+
 impl NewOrder {
-    /// Reads the body; the error is a sentence for the caller.
-    pub fn parse(headers: &HeaderMap, body: &[u8]) -> Result<NewOrder, String> {
-        const EXPECTED: &str = r#"expected {"amount": 1200}, with an optional "cart""#;
+    /// Reads the body.
+    pub fn parse(headers: &HeaderMap, body: &[u8]) -> Result<NewOrder, Refusal> {
         if headers.contains_key(header::CONTENT_ENCODING) {
-            return Err(format!(
-                "the body has a Content-Encoding, which is not read here; {EXPECTED}"
-            ));
+            let sentence =
+                "the body has a Content-Encoding, which is not read here; send it as it is";
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            return Err(Refusal { status, sentence: sentence.to_owned() });
         }
+        NewOrder::read(body)
+            .map_err(|sentence| Refusal { status: StatusCode::BAD_REQUEST, sentence })
+    }
+
+    fn read(body: &[u8]) -> Result<NewOrder, String> {
+        const EXPECTED: &str = r#"expected {"amount": 1200}, with an optional "cart""#;
         let order: NewOrder = serde_json::from_slice(body)
             .map_err(|error| format!("the body cannot be read as an order: {error}; {EXPECTED}"))?;
         if order.amount < 1 || order.amount > AMOUNT_MAX {

@@ -44,6 +44,9 @@ impl Engine<PostgresLedger> {
     /// | 401, 403, 407, 413, 421, 425, 429 | rolled back | nothing |
     /// | 408, 5xx, error, panic | rolled back | nothing |
     ///
+    /// samekey logs no value at any level. The driver does: at DEBUG it writes the parameters of the
+    /// handler's own statements, so keep the target `tokio_postgres` at INFO where they are secret.
+    ///
     /// Whoever sends the key again gets what `docs/contract.md` says. The caller's identity
     /// must have been verified before.
     pub async fn atomic<H, F, B, E, R>(

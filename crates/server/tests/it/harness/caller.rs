@@ -4,7 +4,6 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// No answer takes longer in any test.
@@ -101,18 +100,4 @@ pub async fn send(
     })
     .await
     .expect("no answer came in time")
-}
-
-/// Sends these bytes and reads until the server closes; half-closes its own side first.
-pub async fn raw(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
-    tokio::time::timeout(PATIENCE, async {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(bytes).await.unwrap();
-        stream.shutdown().await.unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
-        answer
-    })
-    .await
-    .expect("the server never closed")
 }

@@ -11,9 +11,9 @@ pub mod script;
 pub mod service;
 pub mod shop;
 pub mod stores;
+pub mod wire;
 
-#[allow(unused_imports, reason = "not every slice of the tests sends raw bytes")]
-pub use caller::{Reply, raw};
+pub use caller::Reply;
 pub use script::Script;
 pub use stores::Which;
 
@@ -64,6 +64,21 @@ impl Harness {
         Harness { address, app, database, _server: server }
     }
 
+    /// The engine, its database and a route of its own are what a test needs that brings its handler.
+    pub fn backend(&self) -> &stores::Backend {
+        &self.app.backend
+    }
+
+    /// The database behind the service.
+    pub fn database(&self) -> &stores::Database {
+        &self.database
+    }
+
+    /// How often a handler came to its end.
+    pub fn calls(&self) -> u64 {
+        self.app.calls.load(Ordering::SeqCst)
+    }
+
     /// How often the effect `reference` has happened.
     pub async fn effects(&self, reference: &str) -> u64 {
         self.database.effects(reference).await
@@ -91,6 +106,11 @@ impl Harness {
     }
 }
 
+/// The body of a plain order with this reference.
+pub fn order(reference: &str) -> String {
+    format!(r#"{{"ref":"{reference}","amount":1}}"#)
+}
+
 /// A key and a reference that no other test uses.
 pub fn fresh(name: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -110,3 +130,11 @@ macro_rules! on_both {
     )+};
 }
 pub(crate) use on_both;
+
+/// These bytes, packed as gzip.
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    packer.write_all(bytes).unwrap();
+    packer.finish().unwrap()
+}

@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use samekey::{Caller, Route};
 use samekey_core::fingerprint::BodyForm;
 use samekey_core::key::Org;
-use samekey_core::policy::{Choices, KeyRule, OnMismatch, ReplayStatus};
+use samekey_core::policy::{Choices, KeyRule, MismatchStatus, OnMismatch, ReplayStatus};
 use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +27,7 @@ pub struct Routes {
     pub bound: Route,
     pub semantic: Route,
     pub first_wins: Route,
+    pub stripe: Route,
 }
 
 pub struct App {
@@ -66,6 +67,9 @@ impl App {
                     choices.on_mismatch = OnMismatch::Replay;
                     choices.replay_status = ReplayStatus::Fixed(200);
                 }),
+                stripe: route("stripe", &|choices| {
+                    choices.mismatch_status = MismatchStatus::BadRequest;
+                }),
             },
             backend,
             revoked: Mutex::default(),
@@ -76,7 +80,7 @@ impl App {
     }
 
     /// The principals A1, A2 (organisation A) and B1 (organisation B), each by its token; A1 has two.
-    fn caller(&self, headers: &HeaderMap) -> Result<Caller, StatusCode> {
+    pub fn caller(&self, headers: &HeaderMap) -> Result<Caller, StatusCode> {
         let token = headers
             .get("authorization")
             .and_then(|value| value.to_str().ok())
@@ -91,6 +95,7 @@ impl App {
         let (org, principal) = match token {
             "a1" | "a1-rotated" => ("A", "A1"),
             "a2" => ("A", "A2"),
+            "canary-token" => ("canary-org", "canary-principal"),
             "b1" => ("B", "B1"),
             _ => return Err(StatusCode::UNAUTHORIZED),
         };
@@ -133,6 +138,24 @@ async fn command(app: Arc<App>, route: Route, request: Request) -> Response {
     }
 }
 
+/// Refuses a body without an amount by itself, before anything is claimed.
+async fn validated(State(app): State<Arc<App>>, request: Request) -> Response {
+    let caller = match app.caller(request.headers()) {
+        Ok(caller) => caller,
+        Err(status) => return status.into_response(),
+    };
+    let route = app.routes.orders.clone();
+    let request = match route.read(request).await {
+        Ok(request) => request,
+        Err(answer) => return answer.into_response(),
+    };
+    if !String::from_utf8_lossy(request.body()).contains("amount") {
+        return (StatusCode::BAD_REQUEST, "the order has no amount").into_response();
+    }
+    let request = request.map(axum::body::Body::from);
+    app.backend.run(Arc::clone(&app), &route, &caller, request).await
+}
+
 fn router(app: Arc<App>) -> Router {
     macro_rules! command {
         ($route:ident) => {
@@ -153,6 +176,8 @@ fn router(app: Arc<App>) -> Router {
         .route("/bound", post(command!(bound)))
         .route("/semantic", post(command!(semantic)))
         .route("/first-wins", post(command!(first_wins)))
+        .route("/stripe", post(command!(stripe)))
+        .route("/validated", post(validated))
         .with_state(app)
 }
 
@@ -171,9 +196,13 @@ impl Drop for Served {
 
 /// Serves on a free port of the loopback.
 pub async fn serve(app: Arc<App>) -> (SocketAddr, Served) {
+    serve_router(router(app)).await
+}
+
+/// Serves a router of a test's own.
+pub async fn serve_router(router: Router) -> (SocketAddr, Served) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let router = router(app);
     let server = tokio::spawn(async move {
         axum::serve(listener, router).await.unwrap();
     });

@@ -20,6 +20,40 @@ pub enum Which {
 
 const TABLE: &str = "create table if not exists effects (org text not null, reference text not null, order_number text unique)";
 
+/// A check that runs at the end of each transaction, and waits there for a lock.
+const HOLD: &str = "
+    create function hold() returns trigger language plpgsql as $$
+        begin perform pg_advisory_xact_lock_shared(42); return null; end $$;
+    create constraint trigger hold after insert or update on samekey.keys
+        deferrable initially deferred for each row execute function hold()";
+
+/// Commits that wait; see [`Database::hold_commits`].
+pub struct Held(tokio_postgres::Client);
+
+impl Held {
+    /// Returns once a commit waits.
+    pub async fn reached(&self) {
+        let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted";
+        for _ in 0..6_000 {
+            let waiting: i64 = self.0.query_one(waiting, &[]).await.unwrap().get(0);
+            if waiting > 0 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("no commit came within a minute");
+    }
+
+    /// Lets them go.
+    pub async fn release(self) {
+        self.0.execute("select pg_advisory_unlock(42)", &[]).await.unwrap();
+    }
+}
+
+async fn client(database: &FreshDatabase) -> tokio_postgres::Client {
+    database.client().await.unwrap()
+}
+
 /// A database of one test's own.
 pub enum Database {
     Sqlite { directory: tempfile::TempDir },
@@ -41,16 +75,17 @@ impl Database {
                 SqliteLedger::migrate(&database.address()).unwrap();
                 let ledger = SqliteLedger::open(&database.address()).unwrap();
                 ledger
-                    .write(|connection| AtomicEnd::Commit(connection.execute_batch(TABLE).unwrap()))
+                    .write(|connection| {
+                        connection.execute_batch(TABLE).unwrap();
+                        AtomicEnd::Commit(())
+                    })
                     .await
                     .unwrap();
                 database
             }
             Which::Postgres => {
                 let database = samekey_sim::database::fresh_database().await;
-                let (count, connection) =
-                    tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();
-                tokio::spawn(connection);
+                let count = client(&database).await;
                 count.batch_execute(TABLE).await.unwrap();
                 postgres::migrate(&postgres::connect(database.url()).unwrap()).await.unwrap();
                 Database::Postgres { database, count }
@@ -63,7 +98,10 @@ impl Database {
             Database::Sqlite { directory } => {
                 format!("sqlite:{}", directory.path().join("test.db").display())
             }
-            Database::Postgres { database, .. } => database.url().to_owned(),
+            Database::Postgres { database, .. } => {
+                // The cluster of the tests asks nobody for a password, so it takes any.
+                database.url().replace("cluster-password", "canary-password")
+            }
         }
     }
 
@@ -72,8 +110,8 @@ impl Database {
             Database::Sqlite { .. } => {
                 Backend::Sqlite(Engine::with(SqliteLedger::open(&self.address()).unwrap(), setup))
             }
-            Database::Postgres { database, .. } => {
-                let pool = postgres::connect(&service_url(database.url())).unwrap();
+            Database::Postgres { .. } => {
+                let pool = postgres::connect(&service_url(&self.address())).unwrap();
                 let ledger = PostgresLedger::open(pool, options()).await.unwrap();
                 Backend::Postgres(Engine::with(ledger, setup))
             }
@@ -93,6 +131,48 @@ impl Database {
                 self.count("select count(*) from samekey.keys where state = $1", state).await
             }
         }
+    }
+
+    /// Takes the ledger away from under the service.
+    pub async fn destroy(&self) {
+        match self {
+            Database::Sqlite { directory } => {
+                let connection =
+                    rusqlite::Connection::open(directory.path().join("test.db")).unwrap();
+                connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+                connection.execute("drop table samekey_keys", []).unwrap();
+            }
+            Database::Postgres { count, .. } => {
+                count.batch_execute("drop schema samekey cascade").await.unwrap();
+            }
+        }
+    }
+
+    /// Removes every record, as a sweep does whose time has come.
+    pub async fn remove_all_records(&self) {
+        match self {
+            Database::Sqlite { directory } => {
+                let path = directory.path().join("test.db");
+                let removed = tokio::task::spawn_blocking(move || {
+                    let connection = rusqlite::Connection::open(path).unwrap();
+                    connection.busy_timeout(std::time::Duration::from_secs(5)).unwrap();
+                    connection.execute("delete from samekey_keys", []).unwrap()
+                });
+                removed.await.unwrap();
+            }
+            Database::Postgres { count, .. } => {
+                count.execute("delete from samekey.keys", &[]).await.unwrap();
+            }
+        }
+    }
+
+    /// From now on every commit that writes a key waits until the test lets it go. PostgreSQL only.
+    pub async fn hold_commits(&self) -> Held {
+        let Database::Postgres { database, count } = self else { panic!("only on PostgreSQL") };
+        count.batch_execute(HOLD).await.unwrap();
+        let lock = client(database).await;
+        lock.execute("select pg_advisory_lock(42)", &[]).await.unwrap();
+        Held(lock)
     }
 
     async fn count(&self, sql: &'static str, argument: &str) -> u64 {

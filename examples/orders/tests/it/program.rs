@@ -1,0 +1,56 @@
+//! The built program on a database of its own.
+
+use samekey_sim::database::{FreshDatabase, fresh_database};
+use samekey_sim::{Process, Program};
+use std::net::SocketAddr;
+
+#[derive(Clone, Copy, Debug)]
+pub enum Which {
+    Sqlite,
+    Postgres,
+}
+
+/// A database that is gone with this handle.
+pub enum Database {
+    Sqlite(tempfile::TempDir),
+    Postgres(FreshDatabase),
+}
+
+impl Database {
+    pub async fn fresh(which: Which) -> Database {
+        match which {
+            Which::Sqlite => Database::Sqlite(tempfile::tempdir().unwrap()),
+            Which::Postgres => Database::Postgres(fresh_database().await),
+        }
+    }
+
+    pub fn address(&self) -> String {
+        match self {
+            Database::Sqlite(folder) => {
+                format!("sqlite:{}", folder.path().join("orders.db").display())
+            }
+            Database::Postgres(database) => database.url().to_owned(),
+        }
+    }
+
+    /// A process of the service on it, listening.
+    pub fn serve(&self, arguments: &[&str]) -> Service {
+        let mut process = orders()
+            .args(["--listen", "127.0.0.1:0", "--database", &self.address()])
+            .args(arguments)
+            .start()
+            .unwrap();
+        let address = process.address().unwrap();
+        Service { process, address }
+    }
+}
+
+pub struct Service {
+    pub process: Process,
+    pub address: SocketAddr,
+}
+
+/// The program, without anything of our own environment that it reads.
+pub fn orders() -> Program {
+    Program::at(env!("CARGO_BIN_EXE_orders"))
+}

@@ -1,0 +1,73 @@
+//! Every sentence of the text that the program prints at its start is true.
+
+use super::client::send;
+use super::on_both;
+use super::program::{Database, Which};
+
+on_both!(the_text_at_the_start_is_true);
+
+/// What stands between two marks.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    let start = text.find(from).unwrap_or_else(|| panic!("no {from} in {text}")) + from.len();
+    let end = text[start..].find(to).unwrap_or_else(|| panic!("no {to} behind {from} in {text}"));
+    &text[start..start + end]
+}
+
+async fn the_text_at_the_start_is_true(which: Which) {
+    let database = Database::fresh(which).await;
+    // Twice on one database: the first time must be the first time again.
+    for start in 0..2 {
+        let mut shop = database.serve(&[]);
+        shop.process
+            .wait_for_line("its last sentence", |line| line.contains("own order").then_some(()))
+            .unwrap();
+        let text = shop.process.stdout();
+        assert!(text.contains(&format!("curl -i http://{}/orders ", shop.address)), "{text}");
+        let headers: Vec<(&str, &str)> = text
+            .split("-H '")
+            .skip(1)
+            .map(|rest| rest.split('\'').next().unwrap().split_once(": ").unwrap())
+            .collect();
+        let body = between(&text, "-d '", "'");
+        assert_eq!((headers.len(), body), (3, r#"{"amount": 1200}"#), "{text}");
+        let curl = async |headers: &[(&str, &str)], body: &str| {
+            send(shop.address, "POST", "/orders", headers, body).await
+        };
+        // "The first time it answers 201, every further time 200 with the same id."
+        let first = curl(&headers, body).await;
+        assert_eq!(first.status, 201, "start {start}");
+        for _ in 0..3 {
+            let again = curl(&headers, body).await;
+            assert_eq!(
+                (again.status, again.json()["id"].clone()),
+                (200, first.json()["id"].clone())
+            );
+        }
+        // "Change the amount, and the first order still stands."
+        let changed = curl(&headers, &body.replace("1200", "1300")).await;
+        assert_eq!((changed.status, &changed.body), (200, &first.body));
+        // "With beta-token the same key is another organisation's own order."
+        assert!(text.contains("With beta-token the same key"), "{text}");
+        let mut beta = headers.clone();
+        beta[0].1 = "Bearer beta-token";
+        let own = curl(&beta, body).await;
+        assert_eq!(own.status, 201);
+        assert_ne!(own.json()["id"], first.json()["id"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chosen_token_is_not_shown_and_the_demo_ones_are_off() {
+    let database = Database::fresh(Which::Sqlite).await;
+    let mut shop = database.serve(&["--token", "SECRET-TOKEN=acme"]);
+    shop.process
+        .wait_for_line("its last sentence", |line| line.contains("own order").then_some(()))
+        .unwrap();
+    let text = shop.process.stdout();
+    assert!(text.contains("Bearer YOUR-TOKEN'") && !text.contains("SECRET"), "{text}");
+    assert!(!text.contains("beta-token") && !text.contains("alpha-token"), "{text}");
+    for (token, status) in [("SECRET-TOKEN", 201), ("alpha-token", 401)] {
+        let reply = super::client::order(shop.address, token, "k", r#"{"amount": 1}"#).await;
+        assert_eq!(reply.status, status);
+    }
+}
