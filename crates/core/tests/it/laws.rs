@@ -133,7 +133,7 @@ fn what_is_refused_leaves_the_record() {
 }
 
 #[test]
-fn a_claim_is_decided_before_the_clock_is_known() {
+fn p32_a_claim_is_decided_before_the_clock_is_known() {
     let this_century = (0_i64..4_000_000_000_000_000).prop_map(Time::from_micros);
     holds_for((this_century, any_claim(), any_policy()), MADE_UP, |(start, claim, policy)| {
         let (offer, early) = step(Record::ABSENT, Input::Claim(claim), Time::EPOCH, &policy);

@@ -72,9 +72,13 @@ impl<'c> AtomicTx<'c> {
     /// Failures of the world; the job has to end with [`AtomicEnd::RollBack`] then.
     pub fn undo(&self) -> Result<(), StoreError> {
         self.still_open()?;
-        self.place.guard.ours(|| rows::tell(self.place.connection, "rollback to samekey_work"))?;
+        self.place.guard.ours(|| rows::tell(self.place.connection, "rollback to samekey_job"))?;
         let claim = self.claim.borrow().clone();
         *self.current.borrow_mut() = claim;
+        *self.stored.borrow_mut() = match &self.arrived {
+            Arrived::Inserted(_) => Record::ABSENT,
+            Arrived::Found(seen) => seen.record.clone(),
+        };
         Ok(())
     }
 

@@ -147,7 +147,13 @@ fn hot_statements_go_by_the_org_first() {
             continue;
         }
         let bare = bare(&text);
-        let first = bare.lines().map(str::trim_start).find_map(|line| {
+        let lines: Vec<&str> = bare.lines().map(str::trim_start).collect();
+        let before = std::iter::once("").chain(lines.iter().copied());
+        let first = lines.iter().zip(before).find_map(|(line, before)| {
+            // What was inserted a moment ago is no table to be searched.
+            if before == "from inserted" {
+                return None;
+            }
             let condition = line.strip_prefix("where ").or_else(|| line.strip_prefix("on "))?;
             (!condition.starts_with("conflict")).then_some(condition)
         });

@@ -10,7 +10,7 @@ use samekey_core::step::{Arrival, Claim, Input, Verdict, step};
 use samekey_core::time::Time;
 
 #[test]
-fn s10_a_done_record_never_changes_but_by_forget_and_sweep() {
+fn p27_s10_a_done_record_never_changes_but_by_forget_and_sweep() {
     everywhere(|Lived { record, input, now, policy, .. }| {
         if name(&record) != Name::Done {
             return Ok(());

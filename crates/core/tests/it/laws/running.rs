@@ -24,7 +24,7 @@ fn s07_a_mismatch_changes_nothing_but_a_lapse_that_was_due() {
 /// Only a claim starts an execution, and only on a free key, or on a lapsed one whose operator
 /// vouches for it.
 #[test]
-fn s01_only_a_claim_of_a_free_key_starts_anything() {
+fn p29_s01_only_a_claim_of_a_free_key_starts_anything() {
     everywhere(|Lived { record, input, now, policy, .. }| {
         let claimed = matches!(input, Input::Claim(_));
         let (next, verdict) = step(record.clone(), input, now, &policy);
@@ -42,7 +42,7 @@ fn s01_only_a_claim_of_a_free_key_starts_anything() {
 /// An answer that was heard, late or in time, ends in *done* or waits as evidence; the key is
 /// never free after it.
 #[test]
-fn evidence_never_runs_anything() {
+fn p30_evidence_never_runs_anything() {
     everywhere(|Lived { record, input, now, policy, .. }| {
         let answer = matches!(
             input,
@@ -92,7 +92,7 @@ fn s01_a_key_is_freed_only_with_a_reason() {
 
 /// The answer to a question proves what was so when it was asked, however late it is told.
 #[test]
-fn s01_a_question_put_before_the_bound_proves_nothing() {
+fn p31_s01_a_question_put_before_the_bound_proves_nothing() {
     everywhere(|Lived { record, input, now, policy, asked, .. }| {
         let Counterparty::Answers { not_found_after: Some(bound) } = policy.counterparty else {
             return Ok(());

@@ -23,7 +23,7 @@ async fn a_database_without_the_schema_is_refused_and_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused_by_ledger_and_migrator() {
+async fn p35_a_newer_schema_is_refused_by_ledger_and_migrator() {
     let fixture = Fixture::new().await;
     fixture.execute("insert into samekey.migrations (number, name) values (99, 'later')").await;
     let url = fixture.database.url();
@@ -49,7 +49,7 @@ async fn two_migrators_at_once_are_safe() {
 }
 
 #[tokio::test]
-async fn a_server_that_forgets_what_it_confirms_is_refused_unless_that_is_waived() {
+async fn p34_a_server_that_forgets_what_it_confirms_is_refused_unless_that_is_waived() {
     let fixture = Fixture::new().await;
     let name = fixture.database.name();
     fixture.execute(&format!("alter database {name} set synchronous_commit = off")).await;
