@@ -12,7 +12,9 @@
 
 mod api;
 mod error;
+pub mod exercise;
 pub mod faults;
+pub mod grade;
 pub mod payments;
 
 pub use api::{Lab, Options, Request};

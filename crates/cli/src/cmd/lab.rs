@@ -1,6 +1,7 @@
 //! `samekey lab`: the payments API, the exercise and the grader.
 
 mod api;
+mod exercise;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -19,6 +20,10 @@ pub struct Args {
 enum Command {
     /// Run the payments API: every even payment is recorded at once and answered 6 s late
     Api(api::Args),
+    /// Lay out the exercise: the task in one of three languages, and the payment records to look into
+    New(exercise::NewArgs),
+    /// Grade a solved exercise by what its scripts really made the API record
+    Grade(exercise::GradeArgs),
 }
 
 /// Runs the command; returns the exit code: 0 ok, 1 the grader found something, 2 it could not be done as asked.
@@ -29,6 +34,8 @@ pub fn run(args: Args) -> ExitCode {
     };
     match args.command {
         Command::Api(args) => runtime.block_on(api::run(args)),
+        Command::New(args) => exercise::new(&args),
+        Command::Grade(args) => runtime.block_on(exercise::grade(args)),
     }
 }
 

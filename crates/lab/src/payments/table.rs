@@ -160,6 +160,6 @@ mod tests {
     }
 
     fn crowded(step: u64) -> Tag {
-        Tag((step + 1) << 20 | ((step / 4) * 7) % (1 << 20))
+        Tag(((step + 1) << 20) | (((step / 4) * 7) % (1 << 20)))
     }
 }
