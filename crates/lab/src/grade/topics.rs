@@ -237,7 +237,7 @@ pub fn missing(text: &str, topics: &'static [Topic]) -> Vec<&'static str> {
     let text = squeezed(text);
     let speaks_of = |topic: &&Topic| {
         let finds = |words: &&[&str]| words.iter().any(|word| text.contains(&squeezed(word)));
-        topic.groups.iter().all(|group| finds(group))
+        topic.groups.iter().all(finds)
     };
     topics.iter().filter(|topic| !speaks_of(topic)).map(|topic| topic.name).collect()
 }

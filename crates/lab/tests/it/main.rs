@@ -1,0 +1,13 @@
+//! The lab from outside: real sockets, real curl and bash.
+
+mod article;
+mod door;
+mod exercise;
+mod grader;
+mod http2;
+mod ledger;
+mod lifecycle;
+mod processed;
+mod shapes;
+mod support;
+mod wire;
