@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod article;
+mod docs;
 mod door;
 mod exercise;
 mod grader;
