@@ -62,7 +62,7 @@ pub fn build(
             (Vec::new(), Some("application/octet-stream"))
         }
         (None, Some(reply)) if plan.status.is_none_or(|status| status == reply.status) => {
-            (changed(reply.body, plan), Some("application/json"))
+            (changed(reply.into_body(), plan), Some("application/json"))
         }
         (None, _) => {
             let made_up = json!({ "error": "planned", "status": status.as_u16() });
@@ -105,14 +105,14 @@ pub fn build(
     } else {
         bytes
     };
+    // A body that is whole in memory gets its length from hyper; a stream has to be told.
     let length = match &plan.body {
-        Some(Body::Seeded(length)) if !is_bodiless => Some(*length),
-        Some(Body::Endless) if !is_bodiless => None,
-        Some(Body::Seeded(_) | Body::Endless | Body::Text(_) | Body::Base64(_)) | None => {
-            Some(bytes.len() as u64)
-        }
+        _ if plan.chunked || is_bodiless => None,
+        Some(Body::Seeded(length)) => Some(*length),
+        Some(Body::Endless) => None,
+        Some(Body::Text(_) | Body::Base64(_)) | None => trickle.map(|_| bytes.len() as u64),
     };
-    if let Some(length) = length.filter(|_| !plan.chunked && !is_bodiless) {
+    if let Some(length) = length {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
     *answer.body_mut() = match &plan.body {

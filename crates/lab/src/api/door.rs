@@ -10,14 +10,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// Connections served at once. More wait in the backlog.
 const CONNECTIONS_MAX: usize = 8192;
@@ -41,12 +40,6 @@ const SILENT_MAX: usize = 1024;
 pub struct Doorkeeper {
     /// What all requests share.
     pub shared: Arc<Shared>,
-    /// The end of everything.
-    pub stop: CancellationToken,
-    /// The connections, to be waited for at the end.
-    pub tasks: TaskTracker,
-    /// The end of the connections that are open now.
-    pub hang_up: Arc<Mutex<CancellationToken>>,
     /// Numbers connections.
     pub next_connection: Arc<AtomicU64>,
     /// True for the control address: always open, management only.
@@ -79,21 +72,27 @@ impl Doorkeeper {
         let Ok(address) = listener.local_addr() else { return };
         let mut door = self.shared.door().subscribe();
         let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let mut open = JoinSet::new();
         loop {
             let connections = *door.borrow_and_update();
             let mode = if self.is_control { Door::Open } else { connections.mode };
             let reopened = match mode {
                 Door::Open => {
                     tokio::select! {
-                        () = self.stop.cancelled() => return,
-                        _ = door.changed() => {}
-                        () = self.accept_one(&listener, &slots) => {}
+                                           () = self.shared.stop().cancelled() => break,
+                                           _ = door.changed() => {}
+                                           connection = self.accept_one(&listener, &slots) => {
+                                               if let Some(connection) = connection {
+                    open.spawn(connection);
                     }
+                                               while open.try_join_next().is_some() {}
+                                           }
+                                       }
                     continue;
                 }
                 Door::Silent => {
                     tokio::select! {
-                        () = self.stop.cancelled() => return,
+                        () = self.shared.stop().cancelled() => break,
                         () = self.until_open(&mut door, connections) => {}
                         () = hold_all(&listener) => {}
                     }
@@ -101,24 +100,19 @@ impl Doorkeeper {
                 }
                 Door::Refuse | Door::BlackHole => {
                     drop(listener);
-                    self.end_connections();
+                    open.shutdown().await;
                     tokio::select! {
-                        () = self.stop.cancelled() => return,
+                        () = self.shared.stop().cancelled() => break,
                         reopened = self.shut(address, mode, &mut door, connections) => reopened,
                     }
                 }
             };
             match reopened {
                 Some(again) => listener = again,
-                None => return,
+                None => break,
             }
         }
-    }
-
-    /// Ends every open connection without another byte.
-    pub fn end_connections(&self) {
-        let mut hang_up = self.hang_up.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *hang_up).cancel();
+        open.shutdown().await;
     }
 
     /// Keeps the address shut until the plan opens it; then listens again.
@@ -157,32 +151,33 @@ impl Doorkeeper {
         }
     }
 
-    async fn accept_one(&self, listener: &TcpListener, slots: &Arc<Semaphore>) {
-        let Ok(slot) = Arc::clone(slots).acquire_owned().await else { return };
+    async fn accept_one(
+        &self,
+        listener: &TcpListener,
+        slots: &Arc<Semaphore>,
+    ) -> Option<impl Future<Output = ()> + use<>> {
+        let slot = Arc::clone(slots).acquire_owned().await.ok()?;
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
-            Err(_) => return sleep(ACCEPT_PAUSE).await,
+            Err(_) => {
+                sleep(ACCEPT_PAUSE).await;
+                return None;
+            }
         };
         // Small answers must not wait for each other's acknowledgements.
         let _ = stream.set_nodelay(true);
-        let hang_up = self.hang_up.lock().unwrap_or_else(PoisonError::into_inner).child_token();
         let valve = Arc::new(Valve::default());
         let connection = Arc::new(Connection {
             shared: Arc::clone(&self.shared),
-            id: self.next_connection.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1,
+            id: self.next_connection.fetch_add(1, Ordering::Relaxed) + 1,
             served: AtomicU64::new(0),
             valve: Arc::clone(&valve),
             is_control: self.is_control,
         });
-        let stop = self.stop.clone();
-        self.tasks.spawn(async move {
-            let _slot = slot;
-            tokio::select! {
-                () = speak_http(stream, valve, connection) => {}
-                () = hang_up.cancelled() => {}
-                () = stop.cancelled() => {}
-            }
-        });
+        Some(async move {
+            speak_http(stream, valve, connection).await;
+            drop(slot);
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::answer::AnswerBody;
 use super::state::Shared;
-use crate::payments::{Arrived, Effect, Entry, Fate, View, moment};
+use crate::payments::{Arrived, BodyHash, Effect, Entry, Fate, View, moment};
 use bytes::Bytes;
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
@@ -73,7 +73,7 @@ impl Join {
     pub fn take(&mut self, entry: Entry) -> Option<Seen> {
         match entry {
             Entry::Arrived(arrived) => {
-                self.open.insert(arrived.request, arrived);
+                self.open.insert(arrived.request, *arrived);
                 None
             }
             Entry::Answered(end) => {
@@ -245,7 +245,7 @@ impl Writer {
                     connection: arrived.connection,
                     on_connection: arrived.on_connection,
                     body_bytes: arrived.body_bytes,
-                    body_sha256: &arrived.body_sha256,
+                    body_sha256: arrived.body_sha256,
                     headers: seen.headers(),
                 };
                 self.json_row(out, &row)
@@ -269,7 +269,7 @@ impl Writer {
                     &arrived.connection.to_string(),
                     &arrived.on_connection.to_string(),
                     &arrived.body_bytes.to_string(),
-                    &arrived.body_sha256,
+                    &arrived.body_sha256.to_string(),
                 ],
             ),
         }
@@ -302,7 +302,7 @@ struct LogRow<'a> {
     connection: u64,
     on_connection: u64,
     body_bytes: u64,
-    body_sha256: &'a str,
+    body_sha256: BodyHash,
     headers: Vec<(&'a str, &'a str)>,
 }
 

@@ -18,12 +18,10 @@ use export::Join;
 use state::Shared;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// Entries taken at once when the book is read as a whole.
 const BATCH_ENTRIES: usize = 4096;
@@ -73,8 +71,6 @@ pub struct Lab {
     shared: Arc<Shared>,
     address: SocketAddr,
     control: Option<SocketAddr>,
-    stop: CancellationToken,
-    tasks: TaskTracker,
 }
 
 impl Lab {
@@ -95,28 +91,23 @@ impl Lab {
             }
         };
         let shared = Arc::new(Shared::new(book, options.plan, options.control.is_some()));
-        let stop = CancellationToken::new();
-        let tasks = TaskTracker::new();
         let next_connection = Arc::new(AtomicU64::new(0));
         let open = |address: SocketAddr, is_control: bool| -> Result<SocketAddr, Error> {
             let listener = door::listen(address)?;
             let bound = listener.local_addr();
             let keeper = Doorkeeper {
                 shared: Arc::clone(&shared),
-                stop: stop.clone(),
-                tasks: tasks.clone(),
-                hang_up: Arc::new(Mutex::new(CancellationToken::new())),
                 next_connection: Arc::clone(&next_connection),
                 is_control,
             };
-            tasks.spawn(keeper.run(listener));
+            shared.tasks().spawn(keeper.run(listener));
             bound.map_err(|error| {
                 Error::new(Kind::System, format!("{address} has no address: {error}"))
             })
         };
         let address = open(options.listen, false)?;
         let control = options.control.map(|control| open(control, true)).transpose()?;
-        Ok(Self { shared, address, control, stop, tasks })
+        Ok(Self { shared, address, control })
     }
 
     /// Where it listens.
@@ -197,7 +188,7 @@ impl Lab {
     pub fn ledger(&self) -> Result<Vec<Effect>, Error> {
         let mut effects = Vec::new();
         self.read(|entry| match entry {
-            Entry::Effect(effect) => effects.push(effect),
+            Entry::Effect(effect) => effects.push(*effect),
             Entry::Arrived(_) | Entry::Answered(_) | Entry::Reset { .. } => {}
         })?;
         Ok(effects)
@@ -215,9 +206,9 @@ impl Lab {
 
     /// Ends the API: open connections end, nothing listens any more.
     pub async fn stop(self) {
-        self.stop.cancel();
-        self.tasks.close();
-        self.tasks.wait().await;
+        self.shared.stop().cancel();
+        self.shared.tasks().close();
+        self.shared.tasks().wait().await;
     }
 
     fn read(&self, mut take: impl FnMut(Entry)) -> Result<(), Error> {
@@ -236,7 +227,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        self.stop.cancel();
+        self.shared.stop().cancel();
     }
 }
 

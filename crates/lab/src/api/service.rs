@@ -5,15 +5,15 @@ use super::manage;
 use super::socket::{Act, Valve};
 use super::state::{Deferred, Received, Seen, Shared, now_ms};
 use crate::faults::{AnswerPlan, Course, End, Goaway, Trickle, Wire};
-use crate::payments::{Arrived, Fate, Fields, Op, Refusal, Reply, Target, fields};
+use crate::payments::{Arrived, BodyHash, Fate, Fields, Op, Refusal, Reply, Target, fields};
 use bytes::Bytes;
+use futures_util::future::poll_immediate;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, PROXY_AUTHORIZATION};
 use http::{HeaderMap, Request, Response, Version};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use sha2::{Digest, Sha256};
 use std::error::Error as StdError;
-use std::fmt::Write;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -28,6 +28,8 @@ const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 const HOLD_TIME_MAX: Duration = Duration::from_secs(3_600);
 /// Hex digits of the hash that stands in the log for a credential: enough to tell two apart.
 const CREDENTIAL_DIGITS: usize = 16;
+/// Room made for a header line at first; most are shorter.
+const HEADER_BYTES_USUAL: usize = 48;
 /// The stream id that GOAWAY names when it promises nothing.
 const STREAM_ID_MAX: u32 = (1 << 31) - 1;
 
@@ -71,7 +73,7 @@ pub async fn serve(
     let target = Target::of(head.method.as_str(), head.uri.path());
     let path =
         head.uri.path_and_query().map_or_else(|| head.uri.path().to_owned(), ToString::to_string);
-    let arrived = Arrived {
+    let mut arrived = Box::new(Arrived {
         request: 0,
         number: 0,
         op: target.op(),
@@ -80,15 +82,21 @@ pub async fn serve(
         key: key_of(&head.headers),
         order_id: None,
         body_bytes: 0,
-        body_sha256: String::new(),
+        body_sha256: BodyHash::NONE,
         headers: header_lines(&head.headers),
         connection: connection.id,
         on_connection,
         whole: true,
         rule: None,
         at_ms: 0,
+    });
+    let mut collecting = pin!(Limited::new(body, BODY_BYTES_MAX).collect());
+    // Most bodies came with their heads: they need no timer.
+    let collected = match poll_immediate(&mut collecting).await {
+        Some(collected) => Ok(collected),
+        None => timeout(BODY_TIME_MAX, collecting).await,
     };
-    let body = match timeout(BODY_TIME_MAX, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+    let body = match collected {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             return Ok(plain(
@@ -99,11 +107,8 @@ pub async fn serve(
         }
         Ok(Err(error)) => {
             // A full ledger must not hide why the request ended: the caller's error is the one to give.
-            let _ = connection.shared.receive_torn(Arrived {
-                at_ms: now_ms(),
-                whole: false,
-                ..arrived
-            });
+            (arrived.at_ms, arrived.whole) = (now_ms(), false);
+            let _ = connection.shared.receive_torn(arrived);
             return Err(error);
         }
         Err(_) => return Ok(plain(408, "body_too_slow", "the body was not whole in time")),
@@ -123,13 +128,13 @@ pub fn plain(status: u16, error: &'static str, detail: &str) -> Response<AnswerB
 
 fn see(
     target: Target,
-    mut arrived: Arrived,
+    mut arrived: Box<Arrived>,
     headers: &HeaderMap,
     body: &Bytes,
     is_http2: bool,
 ) -> Seen {
     arrived.body_bytes = body.len() as u64;
-    arrived.body_sha256 = hex(&Sha256::digest(body));
+    arrived.body_sha256 = BodyHash::of(body);
     arrived.at_ms = now_ms();
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let is_query = arrived.op == Op::Query;
@@ -159,26 +164,20 @@ fn key_of(headers: &HeaderMap) -> Option<String> {
 }
 
 fn header_lines(headers: &HeaderMap) -> String {
-    let mut lines = String::new();
+    let mut lines = String::with_capacity(headers.len() * HEADER_BYTES_USUAL);
     for (name, value) in headers {
-        let is_credential = [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name);
-        // Writing into a String cannot fail.
-        let _ = if is_credential {
-            let hash = hex(&Sha256::digest(value.as_bytes()));
-            let shown: String = hash.chars().take(CREDENTIAL_DIGITS).collect();
-            writeln!(lines, "{name}: sha256:{shown}")
+        lines.push_str(name.as_str());
+        lines.push_str(": ");
+        if *name == AUTHORIZATION || *name == PROXY_AUTHORIZATION || *name == COOKIE {
+            let hash = BodyHash::of(value.as_bytes()).to_string();
+            lines.push_str("sha256:");
+            lines.extend(hash.chars().take(CREDENTIAL_DIGITS));
         } else {
-            writeln!(lines, "{name}: {}", String::from_utf8_lossy(value.as_bytes()))
-        };
+            lines.push_str(&String::from_utf8_lossy(value.as_bytes()));
+        }
+        lines.push('\n');
     }
     lines
-}
-
-fn hex(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digit = |value: u8| DIGITS.get(usize::from(value)).copied().unwrap_or('?');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 /// Does with a decided request what its course says.
@@ -194,7 +193,8 @@ async fn act(
     let release = plan.held.then(|| connection.shared.next_release());
     if let Some(deferred) = deferred {
         // Its own task: a caller who hangs up does not stop what was sent already.
-        let processed = tokio::spawn(process(Arc::clone(&connection.shared), deferred));
+        let processed =
+            connection.shared.tasks().spawn(process(Arc::clone(&connection.shared), deferred));
         if !plan.early {
             reply = processed.await?;
         }
@@ -218,10 +218,13 @@ async fn act(
 }
 
 async fn process(shared: Arc<Shared>, deferred: Deferred) -> Option<Reply> {
-    match deferred.delay.ms {
-        Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
-        None => wait_for_release(deferred.release.clone()).await,
-    }
+    let due = async {
+        match deferred.delay.ms {
+            Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            None => wait_for_release(deferred.release.clone()).await,
+        }
+    };
+    shared.stop().run_until_cancelled(due).await?;
     match shared.process(deferred) {
         Ok(reply) => Some(reply),
         Err(error) => Some(Reply::refused(&Refusal::new(507, "ledger", error.to_string()))),

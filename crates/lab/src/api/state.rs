@@ -12,6 +12,8 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// Everything that the parts of a running lab share.
 pub struct Shared {
@@ -24,6 +26,10 @@ pub struct Shared {
     door: watch::Sender<Connections>,
     /// True where management stays reachable behind a shut door.
     has_control: bool,
+    /// The end of everything.
+    stop: CancellationToken,
+    /// What goes on without a connection; waited for at the end.
+    tasks: TaskTracker,
 }
 
 /// What the lock protects.
@@ -41,7 +47,7 @@ pub struct Seen {
     /// What it asks for.
     pub target: Target,
     /// Its line in the log, with numbers still to be given.
-    pub arrived: Arrived,
+    pub arrived: Box<Arrived>,
     /// Its body, understood or not.
     pub fields: Result<Fields, String>,
     /// Whether it came over HTTP/2.
@@ -82,8 +88,25 @@ impl Shared {
     pub fn new(book: Book, plan: Plan, has_control: bool) -> Self {
         let door = watch::Sender::new(plan.connections);
         let state = State { book, planner: Planner::new(plan), busy: HashMap::new(), epoch: 0 };
-        let releases = watch::Sender::new(0);
-        Self { state: Mutex::new(state), changed: Notify::new(), releases, door, has_control }
+        Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            releases: watch::Sender::new(0),
+            door,
+            has_control,
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// The end of everything.
+    pub fn stop(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// What goes on without a connection.
+    pub fn tasks(&self) -> &TaskTracker {
+        &self.tasks
     }
 
     /// The state. A panic of another holder is no reason to lose the ledger: every entry is whole.
@@ -165,7 +188,7 @@ impl Shared {
     }
 
     /// Logs a request that never became whole.
-    pub fn receive_torn(&self, mut arrived: Arrived) -> io::Result<()> {
+    pub fn receive_torn(&self, mut arrived: Box<Arrived>) -> io::Result<()> {
         let mut state = self.lock();
         let request = state.book.identify();
         arrived.request = request;
@@ -190,7 +213,7 @@ impl Shared {
         if let Some(key) = &deferred.busy_key {
             state.leave(key);
         }
-        let reply = state.perform(&deferred.command)?;
+        let reply = state.perform(deferred.command)?;
         state.book.flush()?;
         drop(state);
         self.changed.notify_waiters();
@@ -246,7 +269,7 @@ impl State {
         arrived.rule = course.rule.clone();
         let second = (course.process == Process::Twice).then(|| arrived.clone());
         let path = arrived.path.clone();
-        let body_sha256 = arrived.body_sha256.clone();
+        let body_sha256 = arrived.body_sha256;
         let key = arrived.key.clone();
         self.book.log_arrived(arrived)?;
         let seed = self.planner.plan().seed;
@@ -311,14 +334,14 @@ impl State {
         }
         let delay = match received.course.process {
             Process::Once | Process::Declined => {
-                received.reply = Some(self.perform(&command)?);
+                received.reply = Some(self.perform(command)?);
                 return Ok(());
             }
             Process::Twice => {
-                self.perform(&command)?;
+                self.perform(command.clone())?;
                 // What was appended must be readable before the second delivery looks for it.
                 self.book.flush()?;
-                received.reply = Some(self.perform(&command)?);
+                received.reply = Some(self.perform(command)?);
                 return Ok(());
             }
             Process::Never => return Ok(()),
@@ -335,7 +358,7 @@ impl State {
 
     fn deliver_again(
         &mut self,
-        mut second: Arrived,
+        mut second: Box<Arrived>,
         op: Op,
         received: &Received,
     ) -> io::Result<()> {
@@ -376,10 +399,10 @@ impl State {
         self.book.log_answered(Answered { request, status, replayed, answer, at_ms: now_ms() })
     }
 
-    fn perform(&mut self, command: &Command) -> io::Result<Reply> {
+    fn perform(&mut self, command: Command) -> io::Result<Reply> {
         let plan = self.planner.plan();
         let outcome = self.book.perform(command, &plan.keys, plan.duplicate_window_ms, now_ms())?;
-        Ok(Reply::to(&outcome))
+        Ok(Reply::to(outcome))
     }
 
     fn busy_refusal(&self, command: &Command) -> Option<Refusal> {

@@ -4,6 +4,7 @@ use super::plan::{AnswerPlan, Plan, Process, Rule, Wire};
 use crate::payments::Op;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Keys and orders whose attempts are counted at most; later ones count as first attempts.
 const ATTEMPTS_TRACKED_MAX: usize = 1_000_000;
@@ -37,7 +38,7 @@ pub struct Course {
     /// Whether it is processed.
     pub process: Process,
     /// What is answered.
-    pub answer: AnswerPlan,
+    pub answer: Arc<AnswerPlan>,
     /// What happens on the wire.
     pub wire: Wire,
 }
@@ -46,6 +47,10 @@ pub struct Course {
 #[derive(Debug, Default)]
 pub struct Planner {
     plan: Plan,
+    /// What each rule answers, what a late answer is, and the plain one: shared, because every request gets one.
+    answers: Vec<Arc<AnswerPlan>>,
+    late: Arc<AnswerPlan>,
+    plain: Arc<AnswerPlan>,
     counts_attempts: bool,
     applied: Vec<u64>,
     attempts: HashMap<String, u64>,
@@ -57,7 +62,10 @@ impl Planner {
     pub fn new(plan: Plan) -> Self {
         let applied = vec![0; plan.rules.len()];
         let counts_attempts = plan.rules.iter().any(|rule| !rule.when.attempt.is_empty());
-        Self { plan, counts_attempts, applied, ..Self::default() }
+        let answers = plan.rules.iter().map(|rule| Arc::new(rule.answer.clone())).collect();
+        let late_ms = plan.late.map(|late| late.ms);
+        let late = Arc::new(AnswerPlan { late_ms, ..AnswerPlan::default() });
+        Self { plan, answers, late, counts_attempts, applied, ..Self::default() }
     }
 
     /// The plan.
@@ -86,25 +94,25 @@ impl Planner {
     pub fn decide(&mut self, facts: &Facts<'_>) -> Course {
         let attempt = self.count_attempt(facts);
         let seed = self.plan.seed;
-        let rules = self.plan.rules.iter().zip(self.applied.iter_mut()).enumerate();
-        for (index, (rule, applied)) in rules {
+        let rules = self.plan.rules.iter().zip(&self.answers).zip(self.applied.iter_mut());
+        for (index, ((rule, answer), applied)) in rules.enumerate() {
             let is_used_up = rule.times.is_some_and(|times| *applied >= times);
             let is_repaired = rule.process == Some(Process::Declined)
                 && facts.order_id.is_some_and(|order| self.repaired.contains(order));
             let is_due = !is_used_up && !is_repaired;
             if is_due && fits(rule, facts, attempt) && is_chosen(rule, seed, index, facts) {
                 *applied += 1;
-                return course(rule, index);
+                return course(rule, index, Arc::clone(answer));
             }
         }
-        let late = self
-            .plan
-            .late
-            .filter(|late| facts.op == Op::Pay && facts.number.is_multiple_of(late.every));
+        let late = self.plan.late;
+        let is_late =
+            facts.op == Op::Pay && late.is_some_and(|late| facts.number.is_multiple_of(late.every));
+        let answer = if is_late { &self.late } else { &self.plain };
         Course {
-            rule: late.map(|_| "late".to_owned()),
+            rule: is_late.then(|| "late".to_owned()),
             process: Process::Once,
-            answer: AnswerPlan { late_ms: late.map(|late| late.ms), ..AnswerPlan::default() },
+            answer: Arc::clone(answer),
             wire: Wire::Whole,
         }
     }
@@ -127,13 +135,13 @@ impl Planner {
     }
 }
 
-fn course(rule: &Rule, index: usize) -> Course {
+fn course(rule: &Rule, index: usize, answer: Arc<AnswerPlan>) -> Course {
     let unprocessed = rule.wire.means_unprocessed();
     let natural = if unprocessed { Process::Never } else { Process::Once };
     Course {
         rule: Some(rule.name.clone().unwrap_or_else(|| format!("rule {}", index + 1))),
         process: rule.process.unwrap_or(natural),
-        answer: rule.answer.clone(),
+        answer,
         wire: rule.wire.clone(),
     }
 }

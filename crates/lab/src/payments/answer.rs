@@ -8,24 +8,44 @@ use super::standing::Standing;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+/// Room made for a body at first; most are shorter.
+const BODY_BYTES_USUAL: usize = 320;
+
 /// Status and JSON body of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
     /// The HTTP status.
     pub status: u16,
-    /// The body.
-    pub body: Vec<u8>,
     /// True where it is a stored answer.
     pub replayed: bool,
+    content: Content,
+}
+
+/// The body, or what it is made from. It is made as late as possible: not while everybody waits for the lock.
+#[derive(Debug, Clone, PartialEq)]
+enum Content {
+    Bytes(Vec<u8>),
+    About(Box<Effect>),
 }
 
 impl Reply {
     /// The answer to a command.
-    pub fn to(outcome: &Outcome) -> Self {
+    pub fn to(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Recorded(effect) => Self::about(effect, false),
             Outcome::Replayed(effect) => Self::about(effect, true),
-            Outcome::Refused(refusal) => Self::refused(refusal),
+            Outcome::Refused(refusal) => Self::refused(&refusal),
+        }
+    }
+
+    /// The body.
+    pub fn into_body(self) -> Vec<u8> {
+        match self.content {
+            Content::Bytes(bytes) => bytes,
+            Content::About(effect) => {
+                let error = (effect.effect == EffectKind::Declined).then_some("declined");
+                written(&View { error, ..View::of(&effect) })
+            }
         }
     }
 
@@ -40,20 +60,28 @@ impl Reply {
 
     /// Any JSON.
     pub fn json(status: u16, body: &impl Serialize) -> Self {
-        // Serialising our own plain structs cannot fail; an empty body would be seen at once.
-        Self { status, body: serde_json::to_vec(body).unwrap_or_default(), replayed: false }
+        Self { status, replayed: false, content: Content::Bytes(written(body)) }
     }
 
-    fn about(effect: &Effect, replayed: bool) -> Self {
-        let (status, error) = match effect.effect {
-            EffectKind::Declined => (402, Some("declined")),
+    fn about(effect: Effect, replayed: bool) -> Self {
+        let status = match effect.effect {
+            EffectKind::Declined => 402,
             EffectKind::Payment
             | EffectKind::Authorisation
             | EffectKind::Capture
             | EffectKind::Refund
-            | EffectKind::Void => (201, None),
+            | EffectKind::Void => 201,
         };
-        Self { replayed, ..Self::json(status, &View { error, ..View::of(effect) }) }
+        Self { status, replayed, content: Content::About(Box::new(effect)) }
+    }
+}
+
+fn written(body: &impl Serialize) -> Vec<u8> {
+    // Serialising our own plain structs cannot fail; an empty body would be seen at once.
+    let mut bytes = Vec::with_capacity(BODY_BYTES_USUAL);
+    match serde_json::to_writer(&mut bytes, body) {
+        Ok(()) => bytes,
+        Err(_) => Vec::new(),
     }
 }
 

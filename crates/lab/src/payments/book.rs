@@ -3,6 +3,7 @@
 
 use super::amount::Amount;
 use super::command::Fields;
+use super::digest::BodyHash;
 use super::entry::{Answered, Arrived, Effect, EffectKind, Entry, Op};
 use super::records::{Records, Tag, effect_of};
 use super::standing::Standing;
@@ -41,8 +42,8 @@ pub struct Command {
     pub request: u64,
     /// That request's path and query.
     pub path: String,
-    /// SHA-256 of that request's body, in hex.
-    pub body_sha256: String,
+    /// SHA-256 of that request's body.
+    pub body_sha256: BodyHash,
     /// True where the payer's side refuses.
     pub is_declined: bool,
 }
@@ -142,7 +143,7 @@ impl Book {
     }
 
     /// Logs a request. Kept for good with the next `flush`.
-    pub fn log_arrived(&mut self, arrived: Arrived) -> io::Result<()> {
+    pub fn log_arrived(&mut self, arrived: Box<Arrived>) -> io::Result<()> {
         self.counts.arrived += 1;
         self.records.append(Entry::Arrived(arrived))
     }
@@ -172,17 +173,17 @@ impl Book {
     /// Performs a command: a known key records nothing, a new one records one effect.
     pub fn perform(
         &mut self,
-        command: &Command,
+        command: Command,
         keys: &Keys,
         duplicate_window_ms: Option<u64>,
         at_ms: i64,
     ) -> io::Result<Outcome> {
-        if let Some(known) = self.known(command, keys, at_ms)? {
+        if let Some(known) = self.known(&command, keys, at_ms)? {
             return Ok(known);
         }
         let planned = match command.op {
-            Op::Pay => self.payment(command, duplicate_window_ms, at_ms)?,
-            Op::Capture | Op::Refund | Op::Void => self.movement(command)?,
+            Op::Pay => self.payment(&command, duplicate_window_ms, at_ms)?,
+            Op::Capture | Op::Refund | Op::Void => self.movement(&command)?,
             Op::Query | Op::Other => {
                 Err(Refusal::new(404, "not_found", "there is nothing to do at this address"))
             }
@@ -308,7 +309,7 @@ impl Book {
         }))
     }
 
-    fn record(&mut self, command: &Command, draft: Draft, at_ms: i64) -> io::Result<Effect> {
+    fn record(&mut self, command: Command, draft: Draft, at_ms: i64) -> io::Result<Effect> {
         self.counts.effects += 1;
         let prefix = match draft.effect {
             EffectKind::Payment | EffectKind::Authorisation => "PAY",
@@ -325,10 +326,10 @@ impl Book {
             order_id: draft.order_id,
             amount: draft.amount,
             currency: draft.currency,
-            key: command.key.clone(),
+            key: command.key,
             request: command.request,
-            path: command.path.clone(),
-            body_sha256: command.body_sha256.clone(),
+            path: command.path,
+            body_sha256: command.body_sha256,
             at_ms,
             earlier_of_order: None,
             earlier_of_payment: None,
@@ -337,7 +338,7 @@ impl Book {
             self.counts.payments += 1;
         }
         link(self.records.as_mut(), &mut effect, position)?;
-        self.records.append(Entry::Effect(effect.clone()))?;
+        self.records.append(Entry::Effect(Box::new(effect.clone())))?;
         Ok(effect)
     }
 }

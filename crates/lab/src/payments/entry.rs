@@ -3,6 +3,7 @@
 //! An entry is one line of the ledger file. Entries are only ever appended; a reset is an entry too.
 
 use super::amount::Amount;
+use super::digest::BodyHash;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +12,9 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "entry", rename_all = "snake_case")]
 pub enum Entry {
     /// A request came in, whole.
-    Arrived(Arrived),
+    Arrived(Box<Arrived>),
     /// Something was recorded: money moved, or was refused for a reason of the payer.
-    Effect(Effect),
+    Effect(Box<Effect>),
     /// The answer of a request was handed to the connection, or kept from it.
     Answered(Answered),
     /// Everything before this line no longer counts.
@@ -44,8 +45,8 @@ pub struct Arrived {
     pub order_id: Option<String>,
     /// Length of the body in bytes.
     pub body_bytes: u64,
-    /// SHA-256 of the body, in hex; two attempts with equal bytes have equal values.
-    pub body_sha256: String,
+    /// SHA-256 of the body; two attempts with equal bytes have equal values.
+    pub body_sha256: BodyHash,
     /// Header lines as sent, one `name: value` a line. Credentials are replaced by a hash.
     pub headers: String,
     /// The connection, counted since the start of the process.
@@ -105,7 +106,7 @@ pub struct Effect {
     /// Path of that request: the same key for another path is never a replay.
     pub path: String,
     /// SHA-256 of that request's body.
-    pub body_sha256: String,
+    pub body_sha256: BodyHash,
     /// Milliseconds since 1970.
     pub at_ms: i64,
     /// Position of the effect recorded before it for the same order.

@@ -18,15 +18,15 @@ fn replace(folder: &Path, script: &str, wrong: &str) {
     fs::set_permissions(folder.join(script), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-async fn judge(wrong: &str, script: &str, only: &[&str]) -> Report {
+async fn judge(wrong: &str, script: &str, only: &[&str]) -> (Report, PathBuf) {
     let folder = solved("wrong");
     replace(&folder, script, wrong);
-    grade(&folder, &options(only)).await.unwrap()
+    (grade(&folder, &options(only)).await.unwrap(), folder)
 }
 
 /// The wrong script fails, for the reason that it is there for.
 async fn caught(script: &str, wrong: &str, reason: &str) {
-    let report = judge(&format!("{script}/{wrong}"), script, &[script]).await;
+    let (report, _) = judge(&format!("{script}/{wrong}"), script, &[script]).await;
     let check = &report.checks[0];
     assert!(!report.passed && !check.passed, "{wrong} passed: {}", check.reason);
     assert!(check.reason.contains(reason), "{wrong}: {}", check.reason);
@@ -170,7 +170,7 @@ async fn each_missing_topic_of_a_text_is_named() {
 
 #[tokio::test]
 async fn the_report_says_what_the_grader_cannot_judge_in_table_and_json() {
-    let report = judge("naive.sh/no-retry.sh", "naive.sh", &["naive.sh", "report.md"]).await;
+    let (report, _) = judge("naive.sh/no-retry.sh", "naive.sh", &["naive.sh", "report.md"]).await;
     let table = report.table();
     assert!(table.starts_with("FAIL  naive.sh       4 records for 4 orders"), "{table}");
     assert!(table.contains("\npass  report.md"), "{table}");
@@ -192,10 +192,14 @@ async fn a_folder_or_a_file_that_is_none_is_refused() {
     assert!(error.to_string().contains("nave.sh is not a file that is checked"), "{error}");
 }
 
-/// How many processes have this word in their command line.
-fn alive(word: &str) -> usize {
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let commands = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+/// How many processes of this test have this word in their command line. Other runs of the same test may be at work;
+/// what a script started has its folder as working directory.
+fn alive(folder: &Path, word: &str) -> usize {
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|process| process.path());
+    let of_folder =
+        |process: &PathBuf| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == folder);
+    let commands =
+        processes.filter(of_folder).filter_map(|process| fs::read(process.join("cmdline")).ok());
     commands.filter(|command| String::from_utf8_lossy(command).contains(word)).count()
 }
 
@@ -217,16 +221,16 @@ async fn a_script_that_hangs_is_stopped_and_the_other_checks_go_on() {
     }
     assert!(report.checks[3].passed);
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
-    assert_eq!(alive("86411"), 0, "a sleeper was left behind");
+    assert_eq!(alive(&folder, "86411"), 0, "a sleeper was left behind");
 }
 
 #[tokio::test]
 async fn what_a_script_leaves_behind_is_ended_however_it_fled() {
-    let report = judge("ill/forks.sh", "naive.sh", &["naive.sh", "backoff.sh"]).await;
+    let (report, folder) = judge("ill/forks.sh", "naive.sh", &["naive.sh", "backoff.sh"]).await;
     assert_eq!(report.checks[0].reason, "it sent no payment request to the API");
     assert!(report.checks[1].passed, "{}", report.table());
     for sleeper in ["86421", "86422", "86423", "86424"] {
-        assert_eq!(alive(sleeper), 0, "sleeper {sleeper} was left behind");
+        assert_eq!(alive(&folder, sleeper), 0, "sleeper {sleeper} was left behind");
     }
 }
 
@@ -234,7 +238,7 @@ async fn what_a_script_leaves_behind_is_ended_however_it_fled() {
 async fn a_script_that_prints_megabytes_is_stopped() {
     for flood in ["ill/floods.sh", "ill/floods-errors.sh"] {
         let began = Instant::now();
-        let report = judge(flood, "backoff.sh", &["backoff.sh", "report.md"]).await;
+        let (report, _) = judge(flood, "backoff.sh", &["backoff.sh", "report.md"]).await;
         assert_eq!(
             report.checks[0].reason,
             "backoff.sh printed more than 1048576 bytes and was stopped"
@@ -245,12 +249,12 @@ async fn a_script_that_prints_megabytes_is_stopped() {
 
 #[tokio::test]
 async fn a_script_that_multiplies_is_stopped() {
-    let report = judge("ill/multiplies.sh", "safe.sh", &["safe.sh"]).await;
+    let (report, folder) = judge("ill/multiplies.sh", "safe.sh", &["safe.sh"]).await;
     assert_eq!(
         report.checks[0].reason,
         "safe.sh had more than 200 processes at once and was stopped"
     );
-    assert_eq!(alive("86431"), 0);
+    assert_eq!(alive(&folder, "86431"), 0);
 }
 
 #[tokio::test]

@@ -119,3 +119,18 @@ async fn memory_and_file_give_the_same_answers() {
         assert_eq!(answers[0], answers[1], "{method} {path}");
     }
 }
+
+#[tokio::test]
+async fn after_stop_the_ledger_is_free_at_once_whatever_was_held() {
+    let path = folder("ledger").join("ledger.jsonl");
+    let plan = r#"{"rules":[{"process":{"late":{}},"answer":{"early":true},"wire":"close"}]}"#;
+    for _ in 0..5 {
+        let lab = open(&path).await.unwrap();
+        lab.set_plan(Plan::from_json("plan", plan.as_bytes()).unwrap()).unwrap();
+        let idle = tokio::net::TcpStream::connect(lab.addr()).await.unwrap();
+        assert!(pay(&lab, "ORD-1", None).await.bytes.is_empty());
+        lab.stop().await;
+        drop(idle);
+    }
+    assert_eq!(open(&path).await.unwrap().counts().arrived, 5);
+}

@@ -144,7 +144,7 @@ async fn what_was_cut_does_not_reach_a_later_answer_on_the_same_connection() {
     );
     let mut stream = TcpStream::connect(lab.addr()).await.unwrap();
     let mut buffer = [0; 4096];
-    for _ in 0..300 {
+    for _ in 0..500 {
         stream.write_all(keep.as_bytes()).await.unwrap();
         let read = timeout(PATIENCE, stream.read(&mut buffer)).await.unwrap().unwrap();
         assert!(read > 0, "the connection was cut by a plan that no longer holds");
