@@ -9,9 +9,11 @@ use crate::payments::{Arrived, BodyHash, Fate, Fields, Op, Refusal, Reply, Targe
 use bytes::Bytes;
 use futures_util::future::poll_immediate;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, PROXY_AUTHORIZATION};
-use http::{HeaderMap, Request, Response, Version};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, Request, Response, Uri, Version};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::pin::pin;
 use std::sync::Arc;
@@ -71,14 +73,12 @@ pub async fn serve(
     }
     let (head, body) = request.into_parts();
     let target = Target::of(head.method.as_str(), head.uri.path());
-    let path =
-        head.uri.path_and_query().map_or_else(|| head.uri.path().to_owned(), ToString::to_string);
     let mut arrived = Box::new(Arrived {
         request: 0,
         number: 0,
         op: target.op(),
-        method: head.method.to_string(),
-        path,
+        method: method_of(&head.method),
+        path: path_of(&head.uri),
         key: key_of(&head.headers),
         order_id: None,
         body_bytes: 0,
@@ -156,6 +156,23 @@ fn see(
     Seen { target, arrived, fields: understood, is_http2 }
 }
 
+/// The method; the usual ones need no memory of their own.
+fn method_of(method: &Method) -> Cow<'static, str> {
+    match method.as_str() {
+        "POST" => Cow::Borrowed("POST"),
+        "GET" => Cow::Borrowed("GET"),
+        other => Cow::Owned(other.to_owned()),
+    }
+}
+
+/// Path and query; the usual one needs no memory of its own.
+fn path_of(uri: &Uri) -> Cow<'static, str> {
+    match uri.path_and_query().map_or(uri.path(), PathAndQuery::as_str) {
+        "/payments" => Cow::Borrowed("/payments"),
+        other => Cow::Owned(other.to_owned()),
+    }
+}
+
 /// The key as sent, blanks around it aside. An empty one is none.
 fn key_of(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(KEY)?;
@@ -217,7 +234,7 @@ async fn act(
     Ok(built)
 }
 
-async fn process(shared: Arc<Shared>, deferred: Deferred) -> Option<Reply> {
+async fn process(shared: Arc<Shared>, deferred: Box<Deferred>) -> Option<Reply> {
     let due = async {
         match deferred.delay.ms {
             Some(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,

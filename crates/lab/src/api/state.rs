@@ -61,7 +61,7 @@ pub struct Received {
     /// The true answer, where it is known already.
     pub reply: Option<Reply>,
     /// What is still to be processed.
-    pub deferred: Option<Deferred>,
+    pub deferred: Option<Box<Deferred>>,
     /// Its log entry is complete.
     pub is_logged: bool,
     /// Its identity.
@@ -201,7 +201,7 @@ impl Shared {
     }
 
     /// Processes what was deferred, unless a reset came in between.
-    pub fn process(&self, deferred: Deferred) -> io::Result<Reply> {
+    pub fn process(&self, deferred: Box<Deferred>) -> io::Result<Reply> {
         let mut state = self.lock();
         if state.epoch != deferred.epoch {
             return Ok(Reply::refused(&Refusal::new(
@@ -352,7 +352,8 @@ impl State {
             *self.busy.entry(key.clone()).or_insert(0) += 1;
         }
         let release = releases.subscribe();
-        received.deferred = Some(Deferred { command, epoch: self.epoch, busy_key, delay, release });
+        let epoch = self.epoch;
+        received.deferred = Some(Box::new(Deferred { command, epoch, busy_key, delay, release }));
         Ok(())
     }
 

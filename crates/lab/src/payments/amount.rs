@@ -6,6 +6,8 @@ use std::fmt;
 
 /// Digits allowed before the point: with four after it everything fits a `u64` without loss.
 const WHOLE_DIGITS_MAX: usize = 14;
+/// The first whole number with more digits than that.
+const WHOLE_END: u64 = 10u64.pow(WHOLE_DIGITS_MAX as u32);
 /// Digits allowed after the point; no currency in use has more.
 const FRACTION_DIGITS_MAX: usize = 4;
 
@@ -26,7 +28,14 @@ impl Amount {
     /// Reads `1500`, `"1500"`, `10.5` or `"10.50"`. The refusal is a sentence for the caller.
     pub fn from_value(value: &Value) -> Result<Self, String> {
         let (shown, text) = match value {
-            Value::Number(number) => (Shown::Number(number.clone()), number.to_string()),
+            Value::Number(number) => {
+                let whole = number.as_u64().filter(|whole| *whole < WHOLE_END);
+                let shown = Shown::Number(number.clone());
+                if let Some(ten_thousandths) = whole.map(|whole| whole * 10_000) {
+                    return Ok(Self { shown, ten_thousandths });
+                }
+                (shown, number.to_string())
+            }
             Value::String(text) => (Shown::Text(text.clone()), text.clone()),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
                 return Err(EXPECTED.to_owned());

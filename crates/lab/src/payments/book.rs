@@ -8,6 +8,7 @@ use super::entry::{Answered, Arrived, Effect, EffectKind, Entry, Op};
 use super::records::{Records, Tag, effect_of};
 use super::standing::Standing;
 use crate::faults::{Keys, OnMismatch};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 
@@ -41,7 +42,7 @@ pub struct Command {
     /// The request it came with.
     pub request: u64,
     /// That request's path and query.
-    pub path: String,
+    pub path: Cow<'static, str>,
     /// SHA-256 of that request's body.
     pub body_sha256: BodyHash,
     /// True where the payer's side refuses.

@@ -6,6 +6,7 @@ use super::amount::Amount;
 use super::digest::BodyHash;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// One line of what is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,9 +35,9 @@ pub struct Arrived {
     /// What was asked for.
     pub op: Op,
     /// The HTTP method.
-    pub method: String,
+    pub method: Cow<'static, str>,
     /// Path and query as sent.
-    pub path: String,
+    pub path: Cow<'static, str>,
     /// The value of `Idempotency-Key`, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -104,7 +105,7 @@ pub struct Effect {
     /// The request that caused it.
     pub request: u64,
     /// Path of that request: the same key for another path is never a replay.
-    pub path: String,
+    pub path: Cow<'static, str>,
     /// SHA-256 of that request's body.
     pub body_sha256: BodyHash,
     /// Milliseconds since 1970.

@@ -120,9 +120,8 @@ impl Records for Memory {
     }
 
     fn forget(&mut self) -> io::Result<()> {
-        // Nothing before a reset is ever read again, and memory is what this keeper is short of.
+        // Nothing before a reset is ever read again. The room is kept: what was needed once is needed again.
         self.entries.clear();
-        self.entries.shrink_to(0);
         self.index.clear();
         Ok(())
     }
