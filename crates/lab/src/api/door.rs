@@ -10,20 +10,22 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, interval_at, sleep, timeout};
 
 /// Connections served at once. More wait in the backlog.
 const CONNECTIONS_MAX: usize = 8192;
 /// The backlog of the listening socket; the kernel cuts it to its own limit.
 const BACKLOG: u32 = 4096;
-/// A head must be whole after this time, so that slow callers do not pile up.
-const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+/// A connection on which nothing was written, no request came in and none is at work from one look to the next is ended:
+/// idle ones and slow heads must not pile up. One look for all that comes in between is cheaper than a timer for each request.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Connections made to fill the backlog of a black hole at most; the kernel takes one or two.
 const FILLERS_MAX: usize = 64;
 /// A connection to a full backlog hangs for ever; on loopback one that does not hang is made far sooner than this.
@@ -170,6 +172,8 @@ impl Doorkeeper {
         let connection = Arc::new(Connection {
             shared: Arc::clone(&self.shared),
             id: self.next_connection.fetch_add(1, Ordering::Relaxed) + 1,
+            begun: AtomicU64::new(0),
+            at_work: AtomicU64::new(0),
             served: AtomicU64::new(0),
             valve: Arc::clone(&valve),
             is_control: self.is_control,
@@ -183,11 +187,29 @@ impl Doorkeeper {
 
 async fn speak_http(stream: TcpStream, valve: Arc<Valve>, connection: Arc<Connection>) {
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX);
+    // The default timeout for heads needs a timer; the looks below do the same for less.
+    builder.http1().header_read_timeout(None);
     builder.http2().timer(TokioTimer::new());
+    let progress = Arc::clone(&connection);
     let service = service_fn(move |request| service::serve(Arc::clone(&connection), request));
-    // How a connection ends is the caller's to see; rubbish was answered with 400 by then.
-    let _ = builder.serve_connection(TokioIo::new(Faulty::new(stream, valve)), service).await;
+    let mut serving =
+        pin!(builder.serve_connection(TokioIo::new(Faulty::new(stream, valve)), service));
+    let mut looks = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
+    let mut before = 0;
+    loop {
+        tokio::select! {
+            biased;
+            // How a connection ends is the caller's to see; rubbish was answered with 400 by then.
+            _ = &mut serving => return,
+            _ = looks.tick() => {
+                let now = progress.begun.load(Ordering::Relaxed) + progress.valve.writes();
+                if now == before && progress.at_work.load(Ordering::Relaxed) == 0 {
+                    return;
+                }
+                before = now;
+            }
+        }
+    }
 }
 
 async fn bind_again(address: SocketAddr) -> Option<TcpSocket> {

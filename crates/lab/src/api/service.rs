@@ -47,7 +47,11 @@ pub struct Connection {
     pub shared: Arc<Shared>,
     /// Its number since the start of the process.
     pub id: u64,
-    /// Requests that came in on it.
+    /// Requests whose head came in on it, management included.
+    pub begun: AtomicU64,
+    /// Those of them that are not answered yet.
+    pub at_work: AtomicU64,
+    /// Requests that came in on it, management aside.
     pub served: AtomicU64,
     /// Decides about its outgoing bytes.
     pub valve: Arc<Valve>,
@@ -60,6 +64,9 @@ pub async fn serve(
     connection: Arc<Connection>,
     request: Request<Incoming>,
 ) -> Result<Response<AnswerBody>, Abort> {
+    connection.begun.fetch_add(1, Ordering::Relaxed);
+    connection.at_work.fetch_add(1, Ordering::Relaxed);
+    let _at_work = AtWork(&connection.at_work);
     if manage::is_management(&request) {
         return Ok(manage::serve(&connection.shared, request).await);
     }
@@ -117,6 +124,15 @@ pub async fn serve(
     match connection.shared.receive(seen) {
         Ok(received) => act(&connection, received, is_http2, on_connection).await,
         Err(error) => Ok(plain(507, "ledger", &error.to_string())),
+    }
+}
+
+/// A request is at work until it is answered or given up.
+struct AtWork<'a>(&'a AtomicU64);
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -204,7 +220,7 @@ async fn act(
     is_http2: bool,
     on_connection: u64,
 ) -> Result<Response<AnswerBody>, Abort> {
-    let Received { course, mut reply, deferred, is_logged, request, number, seed } = received;
+    let Received { course, mut reply, deferred, is_logged, request, number, seed, .. } = received;
     let Course { answer: plan, wire, .. } = course;
     let mut ending = Ending { connection: Arc::clone(connection), request, is_open: !is_logged };
     let release = plan.held.then(|| connection.shared.next_release());

@@ -3,7 +3,7 @@
 use crate::faults::{End, Trickle};
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -44,6 +44,8 @@ pub enum Act {
 #[derive(Debug, Default)]
 pub struct Valve {
     is_armed: AtomicBool,
+    /// Counts writes, so that it can be seen whether anything still moves.
+    writes: AtomicU64,
     act: Mutex<Option<Act>>,
 }
 
@@ -52,6 +54,11 @@ impl Valve {
     pub fn arm(&self, act: Act) {
         *self.act.lock().unwrap_or_else(PoisonError::into_inner) = Some(act);
         self.is_armed.store(true, Ordering::Release);
+    }
+
+    /// How often something was written.
+    pub fn writes(&self) -> u64 {
+        self.writes.load(Ordering::Relaxed)
     }
 
     /// Whatever was planned for an answer does not reach the next one on the same connection.
@@ -152,6 +159,7 @@ impl AsyncWrite for Faulty {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
+        this.valve.writes.fetch_add(1, Ordering::Relaxed);
         if !this.valve.is_armed.load(Ordering::Acquire) {
             return Pin::new(&mut this.stream).poll_write(cx, bytes);
         }
@@ -176,6 +184,7 @@ impl AsyncWrite for Faulty {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if !self.valve.is_armed.load(Ordering::Acquire) {
+            self.valve.writes.fetch_add(1, Ordering::Relaxed);
             return Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, slices);
         }
         let first = slices.iter().find(|slice| !slice.is_empty());

@@ -70,6 +70,8 @@ pub struct Received {
     pub number: u64,
     /// The seed of the plan, for made-up bodies.
     pub seed: u64,
+    /// When it came in, in milliseconds since 1970.
+    pub at_ms: i64,
 }
 
 /// A command that will be processed later.
@@ -192,8 +194,9 @@ impl Shared {
         let mut state = self.lock();
         let request = state.book.identify();
         arrived.request = request;
+        let at_ms = arrived.at_ms;
         state.book.log_arrived(arrived)?;
-        state.log_answered(request, 0, false, Fate::CallerGone)?;
+        state.log_answered(request, 0, false, Fate::CallerGone, at_ms)?;
         state.book.flush()?;
         drop(state);
         self.changed.notify_waiters();
@@ -213,7 +216,7 @@ impl Shared {
         if let Some(key) = &deferred.busy_key {
             state.leave(key);
         }
-        let reply = state.perform(deferred.command)?;
+        let reply = state.perform(deferred.command, now_ms())?;
         state.book.flush()?;
         drop(state);
         self.changed.notify_waiters();
@@ -229,7 +232,7 @@ impl Shared {
         fate: Fate,
     ) -> io::Result<()> {
         let mut state = self.lock();
-        state.log_answered(request, status, replayed, fate)?;
+        state.log_answered(request, status, replayed, fate, now_ms())?;
         state.book.flush()?;
         drop(state);
         self.changed.notify_waiters();
@@ -271,6 +274,7 @@ impl State {
         let path = arrived.path.clone();
         let body_sha256 = arrived.body_sha256;
         let key = arrived.key.clone();
+        let at_ms = arrived.at_ms;
         self.book.log_arrived(arrived)?;
         let seed = self.planner.plan().seed;
         let mut received = Received {
@@ -281,6 +285,7 @@ impl State {
             request,
             number,
             seed,
+            at_ms,
         };
         let payment_id = match &target {
             Target::Payment(_, id) => Some(id.clone()),
@@ -334,14 +339,14 @@ impl State {
         }
         let delay = match received.course.process {
             Process::Once | Process::Declined => {
-                received.reply = Some(self.perform(command)?);
+                received.reply = Some(self.perform(command, received.at_ms)?);
                 return Ok(());
             }
             Process::Twice => {
-                self.perform(command.clone())?;
+                self.perform(command.clone(), received.at_ms)?;
                 // What was appended must be readable before the second delivery looks for it.
                 self.book.flush()?;
-                received.reply = Some(self.perform(command)?);
+                received.reply = Some(self.perform(command, received.at_ms)?);
                 return Ok(());
             }
             Process::Never => return Ok(()),
@@ -369,7 +374,7 @@ impl State {
         self.book.log_arrived(second)?;
         let (status, replayed) =
             received.reply.as_ref().map_or((0, false), |reply| (reply.status, reply.replayed));
-        self.log_answered(request, status, replayed, Fate::Lost)
+        self.log_answered(request, status, replayed, Fate::Lost, received.at_ms)
     }
 
     /// Logs the end of a request at once where nothing stands between it and its answer.
@@ -385,7 +390,7 @@ impl State {
         let fate = if course.wire.loses_answer() { Fate::Lost } else { Fate::Sent };
         let status = super::answer::status_of(&course.answer, received.reply.as_ref());
         let replayed = received.reply.as_ref().is_some_and(|reply| reply.replayed);
-        self.log_answered(received.request, status, replayed, fate)?;
+        self.log_answered(received.request, status, replayed, fate, received.at_ms)?;
         received.is_logged = true;
         Ok(())
     }
@@ -396,13 +401,14 @@ impl State {
         status: u16,
         replayed: bool,
         answer: Fate,
+        at_ms: i64,
     ) -> io::Result<()> {
-        self.book.log_answered(Answered { request, status, replayed, answer, at_ms: now_ms() })
+        self.book.log_answered(Answered { request, status, replayed, answer, at_ms })
     }
 
-    fn perform(&mut self, command: Command) -> io::Result<Reply> {
+    fn perform(&mut self, command: Command, at_ms: i64) -> io::Result<Reply> {
         let plan = self.planner.plan();
-        let outcome = self.book.perform(command, &plan.keys, plan.duplicate_window_ms, now_ms())?;
+        let outcome = self.book.perform(command, &plan.keys, plan.duplicate_window_ms, at_ms)?;
         Ok(Reply::to(outcome))
     }
 

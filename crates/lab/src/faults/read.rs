@@ -9,6 +9,8 @@ use http::{HeaderName, HeaderValue};
 const RULES_MAX: usize = 1000;
 /// The longest delay: an hour. Nobody waits longer, and a typing mistake is found out.
 const DELAY_MS_MAX: u64 = 3_600_000;
+/// The longest pause in a trickle: a connection on which nothing moves for longer is taken for idle and ended.
+const PAUSE_MS_MAX: u64 = 20_000;
 /// Statuses that an answer can have; 1xx are no answers (see `wire.raw`).
 const STATUSES: std::ops::RangeInclusive<u16> = 200..=599;
 
@@ -87,7 +89,13 @@ impl Rule {
         match &self.wire {
             Wire::SlowHead(trickle) | Wire::SlowBody(trickle) => {
                 at_least_one("wire: bytes", trickle.bytes)?;
-                delay("wire: every_ms", trickle.every_ms)
+                if trickle.every_ms > PAUSE_MS_MAX {
+                    let found = trickle.every_ms;
+                    return Err(format!(
+                        "wire: every_ms: {found}, expected at most {PAUSE_MS_MAX}"
+                    ));
+                }
+                Ok(())
             }
             Wire::Whole
             | Wire::Close

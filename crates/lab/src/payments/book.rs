@@ -208,17 +208,16 @@ impl Book {
 
     /// What was recorded for an order, newest first (the last 1000).
     pub fn by_order(&self, order_id: &str) -> io::Result<Vec<Effect>> {
-        self.chain(
-            Tag::order(order_id),
-            |effect| effect.earlier_of_order,
-            |effect| effect.order_id == order_id,
-        )
+        let latest = self.records.latest(Tag::order(order_id))?;
+        self.chain(latest, |effect| effect.earlier_of_order, |effect| effect.order_id == order_id)
     }
 
     /// How a payment stands.
     pub fn by_payment(&self, id: &str) -> io::Result<Option<Standing>> {
+        let Some(number) = number_of(id) else { return Ok(None) };
+        let latest = self.records.latest_of_payment(number)?;
         let chain = self.chain(
-            Tag::payment(id),
+            latest,
             |effect| effect.earlier_of_payment,
             |effect| effect.payment_id() == id,
         )?;
@@ -227,12 +226,11 @@ impl Book {
 
     fn chain(
         &self,
-        tag: Tag,
+        mut next: Option<u64>,
         earlier: impl Fn(&Effect) -> Option<u64>,
         belongs: impl Fn(&Effect) -> bool,
     ) -> io::Result<Vec<Effect>> {
         let mut effects = Vec::new();
-        let mut next = self.records.latest(tag)?;
         while let Some(position) = next.filter(|_| effects.len() < CHAIN_MAX) {
             let Some(effect) = self.records.effect_at(position)?.filter(&belongs) else { break };
             next = earlier(&effect);
@@ -350,8 +348,15 @@ fn link(records: &mut dyn Records, effect: &mut Effect, position: u64) -> io::Re
         records.replace(Tag::key(key), position)?;
     }
     effect.earlier_of_order = records.replace(Tag::order(&effect.order_id), position)?;
-    effect.earlier_of_payment = records.replace(Tag::payment(effect.payment_id()), position)?;
+    if let Some(number) = number_of(effect.payment_id()) {
+        effect.earlier_of_payment = records.replace_of_payment(number, position)?;
+    }
     Ok(())
+}
+
+/// The number in an id such as `PAY-17`.
+fn number_of(id: &str) -> Option<u64> {
+    id.rsplit_once('-').and_then(|(_, number)| number.parse().ok())
 }
 
 struct Draft {

@@ -155,6 +155,14 @@ impl Records for Journal {
         self.table.replace(tag, position)
     }
 
+    fn latest_of_payment(&self, number: u64) -> io::Result<Option<u64>> {
+        self.table.get(Tag::payment(number))
+    }
+
+    fn replace_of_payment(&mut self, number: u64, position: u64) -> io::Result<Option<u64>> {
+        self.table.replace(Tag::payment(number), position)
+    }
+
     fn forget(&mut self) -> io::Result<()> {
         self.table.clear()
     }

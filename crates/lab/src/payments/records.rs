@@ -24,9 +24,9 @@ impl Tag {
         Self::of(b'o', order)
     }
 
-    /// By payment id.
-    pub fn payment(id: &str) -> Self {
-        Self::of(b'p', id)
+    /// By payment number.
+    pub fn payment(number: u64) -> Self {
+        Self::of(b'p', &number.to_string())
     }
 
     fn of(kind: u8, text: &str) -> Self {
@@ -71,7 +71,11 @@ pub trait Records: Send {
     fn latest(&self, tag: Tag) -> io::Result<Option<u64>>;
     /// Puts a position under a tag; returns the one before.
     fn replace(&mut self, tag: Tag, position: u64) -> io::Result<Option<u64>>;
-    /// Forgets all tags (not the entries).
+    /// The position that was last put under a payment's number.
+    fn latest_of_payment(&self, number: u64) -> io::Result<Option<u64>>;
+    /// Puts a position under a payment's number; returns the one before.
+    fn replace_of_payment(&mut self, number: u64, position: u64) -> io::Result<Option<u64>>;
+    /// Forgets all tags and numbers (not the entries).
     fn forget(&mut self) -> io::Result<()>;
     /// Up to `max` entries from a position on, and the position after them.
     fn batch(&self, from: u64, max: usize) -> io::Result<(Vec<Entry>, u64)>;
@@ -82,6 +86,8 @@ pub trait Records: Send {
 pub struct Memory {
     entries: Vec<Entry>,
     index: HashMap<Tag, u64, BuildHasherDefault<TagIsHash>>,
+    /// By number, because numbers come in order: a position plus one, or 0.
+    payments: Vec<u64>,
 }
 
 impl Records for Memory {
@@ -119,7 +125,22 @@ impl Records for Memory {
         Ok(self.index.insert(tag, position))
     }
 
+    fn latest_of_payment(&self, number: u64) -> io::Result<Option<u64>> {
+        let found = usize::try_from(number).ok().and_then(|at| self.payments.get(at));
+        Ok(found.and_then(|position| position.checked_sub(1)))
+    }
+
+    fn replace_of_payment(&mut self, number: u64, position: u64) -> io::Result<Option<u64>> {
+        let at = usize::try_from(number).map_err(io::Error::other)?;
+        if at >= self.payments.len() {
+            self.payments.resize(at + 1, 0);
+        }
+        let place = self.payments.get_mut(at).ok_or_else(|| io::Error::other("no such payment"))?;
+        Ok(std::mem::replace(place, position + 1).checked_sub(1))
+    }
+
     fn forget(&mut self) -> io::Result<()> {
+        self.payments.clear();
         // Nothing before a reset is ever read again. The room is kept: what was needed once is needed again.
         self.entries.clear();
         self.index.clear();

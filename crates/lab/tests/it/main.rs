@@ -8,6 +8,7 @@ mod door;
 mod exercise;
 mod grader;
 mod http2;
+mod idle;
 mod ledger;
 mod lifecycle;
 mod processed;
