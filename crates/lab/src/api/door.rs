@@ -24,7 +24,7 @@ const CONNECTIONS_MAX: usize = 8192;
 /// The backlog of the listening socket; the kernel cuts it to its own limit.
 const BACKLOG: u32 = 4096;
 /// A connection on which nothing was written, no request came in and none is at work from one look to the next is ended:
-/// idle ones and slow heads must not pile up. One look for all that comes in between is cheaper than a timer for each request.
+/// idle ones and slow heads must not pile up. One look for all that comes in between is cheaper than a timer a request.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 /// Connections made to fill the backlog of a black hole at most; the kernel takes one or two.
 const FILLERS_MAX: usize = 64;
