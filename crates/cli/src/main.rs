@@ -11,6 +11,7 @@ use std::process::ExitCode;
 /// Same key, same answer: a retry is the same command, and not a second order.
 #[derive(Parser, Debug)]
 #[command(
+    name = "samekey",
     version,
     about,
     after_help = "Exit codes: 0 done, 1 findings, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\
@@ -25,6 +26,10 @@ struct Arguments {
 enum Command {
     Migrate(cmd::migrate::Arguments),
     Sweep(cmd::sweep::Arguments),
+    /// A payments API that loses answers, and an exercise about safe retries with its grader
+    Lab(cmd::lab::Args),
+    /// Find duplicate payments in records and name the cause
+    Forensics(cmd::forensics::Args),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +43,11 @@ fn main() -> ExitCode {
     let ended = match Arguments::parse().command {
         Command::Migrate(arguments) => cmd::migrate::run(&arguments),
         Command::Sweep(arguments) => cmd::sweep::run(&arguments),
+        Command::Lab(arguments) => Ok(cmd::lab::run(arguments)),
+        Command::Forensics(arguments) => {
+            let mut stdout = std::io::stdout().lock();
+            Ok(ExitCode::from(cmd::forensics::run(arguments, &mut stdout)))
+        }
     };
     match ended {
         Ok(code) => code,

@@ -1,0 +1,45 @@
+//! `samekey lab`: the payments API, the exercise and the grader.
+
+mod api;
+mod exercise;
+
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// What ends with a sentence on standard error and this exit code.
+const USAGE: u8 = 2;
+
+/// Arguments of `samekey lab`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the payments API: every even payment is recorded at once and answered 6 s late
+    Api(api::Args),
+    /// Lay out the exercise: the task in one of three languages, and the payment records to look into
+    New(exercise::NewArgs),
+    /// Grade a solved exercise by what its scripts really made the API record
+    Grade(exercise::GradeArgs),
+}
+
+/// Runs the command; returns the exit code: 0 ok, 1 the grader found something, 2 it could not be done as asked.
+pub fn run(args: Args) -> ExitCode {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return refuse(&format!("the runtime did not start: {error}")),
+    };
+    match args.command {
+        Command::Api(args) => runtime.block_on(api::run(args)),
+        Command::New(args) => exercise::new(&args),
+        Command::Grade(args) => runtime.block_on(exercise::grade(args)),
+    }
+}
+
+fn refuse(message: &str) -> ExitCode {
+    eprintln!("samekey lab: {message}");
+    ExitCode::from(USAGE)
+}

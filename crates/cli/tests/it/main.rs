@@ -1,0 +1,5 @@
+//! The binary from outside.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod lab;
