@@ -39,6 +39,8 @@ pub(crate) struct Row {
     pub(crate) stage: Stage,
     pub(crate) effect: Effect,
     pub(crate) recurring: bool,
+    /// Files in which the same record stands too.
+    pub(crate) twins: Vec<u32>,
 }
 
 /// An id as text, and whether it proves anything.
@@ -225,5 +227,6 @@ fn owned_row(fact: &Fact<'_>) -> Row {
         stage: fact.stage,
         effect: fact.effect,
         recurring: fact.recurring,
+        twins: Vec::new(),
     }
 }
