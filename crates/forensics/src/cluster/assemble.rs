@@ -60,7 +60,10 @@ pub(crate) fn assemble(mut rows: Vec<Row>, linking: Linking) -> Assembled {
     for row in rows {
         match (row.stage, row.effect) {
             (Stage::Other, _) => {}
-            (Stage::Charge | Stage::Authorise | Stage::Capture, Effect::Moved | Effect::Returned) => {
+            (
+                Stage::Charge | Stage::Authorise | Stage::Capture,
+                Effect::Moved | Effect::Returned,
+            ) => {
                 forward.push(row);
             }
             (Stage::Charge | Stage::Authorise | Stage::Capture, Effect::Failed | Effect::Open) => {
@@ -187,9 +190,8 @@ fn names(payment: &Payment, id: &str) -> bool {
 
 /// The payment that a record continues by its own word: it names it as parent, or bears its id.
 fn continued(payments: &[Payment], row: &Row) -> Option<usize> {
-    let by = |id: Option<&str>| {
-        id.and_then(|id| payments.iter().position(|payment| names(payment, id)))
-    };
+    let by =
+        |id: Option<&str>| id.and_then(|id| payments.iter().position(|payment| names(payment, id)));
     by(row.parent.as_deref()).or_else(|| by(row.id.proof()))
 }
 
@@ -268,7 +270,9 @@ fn give_back(all: &mut Assembled, row: &Row, linking: Linking) {
         let partly = || {
             all.payments.iter().rposition(|payment| {
                 earlier(payment)
-                    && row.amount.is_none_or(|amount| left(payment).is_none_or(|left| amount <= left))
+                    && row
+                        .amount
+                        .is_none_or(|amount| left(payment).is_none_or(|left| amount <= left))
             })
         };
         match linking {

@@ -77,9 +77,7 @@ fn join_by_key(parts: Vec<Vec<Payment>>) -> Vec<Vec<Payment>> {
     let mut joined: Vec<Vec<Payment>> = Vec::new();
     for part in parts {
         let shared = joined.iter_mut().find(|other| {
-            other.iter().any(|a| {
-                a.row.key.is_some() && part.iter().any(|b| a.row.key == b.row.key)
-            })
+            other.iter().any(|a| a.row.key.is_some() && part.iter().any(|b| a.row.key == b.row.key))
         });
         match shared {
             Some(other) => other.extend(part),

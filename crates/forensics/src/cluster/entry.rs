@@ -88,7 +88,12 @@ impl Entry {
 
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        let parts = [self.hash, self.value as u64, self.mark, u64::from(self.line) << 32 | u64::from(self.tag)];
+        let parts = [
+            self.hash,
+            self.value as u64,
+            self.mark,
+            u64::from(self.line) << 32 | u64::from(self.tag),
+        ];
         for (to, part) in bytes.chunks_exact_mut(8).zip(parts) {
             to.copy_from_slice(&part.to_le_bytes());
         }
@@ -123,12 +128,27 @@ mod tests {
         let offset = (1 << 48) - 7;
         for stage in Stage::ALL {
             for effect in Effect::ALL {
-                let entry =
-                    Entry::new(u64::MAX - 1, -5, 255, offset, 4_000_000_000, 7, stage, effect, true);
+                let entry = Entry::new(
+                    u64::MAX - 1,
+                    -5,
+                    255,
+                    offset,
+                    4_000_000_000,
+                    7,
+                    stage,
+                    effect,
+                    true,
+                );
                 let back = Entry::from_bytes(&entry.to_bytes());
                 assert_eq!(back, entry);
                 assert_eq!(
-                    (back.file(), back.offset(), back.stage(), back.effect(), back.clock_repeated()),
+                    (
+                        back.file(),
+                        back.offset(),
+                        back.stage(),
+                        back.effect(),
+                        back.clock_repeated()
+                    ),
                     (255, offset, stage, effect, true)
                 );
                 assert_eq!((back.line, back.tag, back.value), (4_000_000_000, 7, -5));

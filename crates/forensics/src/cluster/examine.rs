@@ -90,8 +90,8 @@ fn lookalikes(signature: Signature, rows: Vec<Row>, spans: Spans, clusters: &mut
 fn cluster(signature: Signature, burst: &[Payment], attempts: &[Row]) -> Option<Cluster> {
     let [first, second, ..] = burst else { return None };
     let last = burst.last().unwrap_or(second);
-    let one_key = first.row.key.is_some()
-        && burst.iter().all(|payment| payment.row.key == first.row.key);
+    let one_key =
+        first.row.key.is_some() && burst.iter().all(|payment| payment.row.key == first.row.key);
     let signature = match signature {
         Signature::Key | Signature::Reference if one_key => Signature::Key,
         Signature::Key | Signature::Reference => Signature::Reference,

@@ -78,10 +78,7 @@ impl<'b> Shelf<'b> {
         file.write_all(&bytes).map_err(broken)?;
         let offset = *end;
         *end += bytes.len() as u64;
-        slot.lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .spilled
-            .push((offset, chunk.len()));
+        slot.lock().unwrap_or_else(PoisonError::into_inner).spilled.push((offset, chunk.len()));
         Ok(())
     }
 
@@ -167,7 +164,8 @@ mod tests {
             let mut pen = Pen::new(&shelf);
             for number in 0..5_000_u64 {
                 let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                let entry = Entry::new(hash, 0, 0, number, number, 0, Stage::Charge, Effect::Moved, false);
+                let entry =
+                    Entry::new(hash, 0, 0, number, number, 0, Stage::Charge, Effect::Moved, false);
                 pen.put(entry).unwrap();
             }
             pen.finish().unwrap();

@@ -29,7 +29,7 @@ const BATCH_ROWS: usize = 20_000;
 pub(crate) const MEMBERS_KEPT_MAX: usize = 1_000_000;
 
 /// Entries of keys that cross references, kept until the references are looked at.
-const CROSSING_MAX: usize = 1_000_000;
+const CROSSING_MAX: usize = 200_000;
 
 /// What the search found.
 #[derive(Debug, Default)]

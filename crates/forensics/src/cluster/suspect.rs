@@ -19,10 +19,7 @@ pub(crate) fn groups(sorted: &[Entry]) -> impl Iterator<Item = &[Entry]> {
 
 /// The first record of a group that was passed over, to name it in a report.
 pub(crate) fn first_place(group: &[Entry]) -> Option<Place> {
-    group
-        .iter()
-        .map(|entry| Place { file: entry.file(), line: u64::from(entry.line) })
-        .min()
+    group.iter().map(|entry| Place { file: entry.file(), line: u64::from(entry.line) }).min()
 }
 
 /// Whether a group under one reference may hold more than one payment. Repeats of one payment are
@@ -37,13 +34,12 @@ pub(crate) fn may_hold_several(
     let mut others = 0;
     for (at, entry) in group.iter().enumerate() {
         let earlier = group.get(..at).unwrap_or_default();
-        let twin = earlier
-            .iter()
-            .find(|other| entry.tag != 0 && other.tag == entry.tag && other.stage() == entry.stage());
+        let twin = earlier.iter().find(|other| {
+            entry.tag != 0 && other.tag == entry.tag && other.stage() == entry.stage()
+        });
         if let Some(twin) = twin {
-            let grain = |entry: &Entry| {
-                finest_ns.get(entry.file() as usize).copied().unwrap_or(SECOND_NS)
-            };
+            let grain =
+                |entry: &Entry| finest_ns.get(entry.file() as usize).copied().unwrap_or(SECOND_NS);
             if (entry.value - twin.value).abs() < grain(entry).max(grain(twin)) {
                 repeats.same_records += 1;
             } else {

@@ -79,56 +79,162 @@ impl Field {
     fn usual_names(self) -> &'static [&'static str] {
         match self {
             Self::Id => &[
-                "paymentid", "paymentintentid", "chargeid", "transactionid", "txnid", "txid",
-                "recordid", "pspreference", "paymentno", "transactionno", "id", "payment",
-                "transaction", "uuid",
+                "paymentid",
+                "paymentintentid",
+                "chargeid",
+                "transactionid",
+                "txnid",
+                "txid",
+                "recordid",
+                "pspreference",
+                "paymentno",
+                "transactionno",
+                "id",
+                "payment",
+                "transaction",
+                "uuid",
             ],
             Self::Reference => &[
-                "orderid", "ordernumber", "orderno", "orderref", "orderreference",
-                "merchantreference", "merchantorderid", "businessref", "businessreference",
-                "invoiceid", "invoicenumber", "invoiceno", "cartid", "bookingid",
-                "externalreference", "externalid", "reference", "paymentreference", "order",
-                "invoice", "cart", "booking", "ref",
+                "orderid",
+                "ordernumber",
+                "orderno",
+                "orderref",
+                "orderreference",
+                "merchantreference",
+                "merchantorderid",
+                "businessref",
+                "businessreference",
+                "invoiceid",
+                "invoicenumber",
+                "invoiceno",
+                "cartid",
+                "bookingid",
+                "externalreference",
+                "externalid",
+                "reference",
+                "paymentreference",
+                "order",
+                "invoice",
+                "cart",
+                "booking",
+                "ref",
             ],
             Self::Time => &[
-                "createdat", "created", "createdon", "createddate", "timestamp", "datetime",
-                "transactiondate", "transactiontime", "paymentdate", "paymenttime", "paidat",
-                "occurredat", "processedat", "bookingdate", "eventtime", "time", "date", "at", "ts",
+                "createdat",
+                "created",
+                "createdon",
+                "createddate",
+                "timestamp",
+                "datetime",
+                "transactiondate",
+                "transactiontime",
+                "paymentdate",
+                "paymenttime",
+                "paidat",
+                "occurredat",
+                "processedat",
+                "bookingdate",
+                "eventtime",
+                "time",
+                "date",
+                "at",
+                "ts",
             ],
             Self::Amount => &[
-                "amount", "amountminor", "amountcents", "amountincents", "minoramount",
-                "grossamount", "totalamount", "transactionamount", "paymentamount", "total",
-                "gross", "price", "sum", "value",
+                "amount",
+                "amountminor",
+                "amountcents",
+                "amountincents",
+                "minoramount",
+                "grossamount",
+                "totalamount",
+                "transactionamount",
+                "paymentamount",
+                "total",
+                "gross",
+                "price",
+                "sum",
+                "value",
             ],
             Self::Currency => &["currency", "currencycode", "ccy", "isocurrency"],
             Self::Payer => &[
-                "payer", "payerid", "customerid", "customer", "customeremail", "useremail",
-                "email", "userid", "user", "cardfingerprint", "accountid", "account", "debtor",
-                "buyer", "buyerid", "from", "card",
+                "payer",
+                "payerid",
+                "customerid",
+                "customer",
+                "customeremail",
+                "useremail",
+                "email",
+                "userid",
+                "user",
+                "cardfingerprint",
+                "accountid",
+                "account",
+                "debtor",
+                "buyer",
+                "buyerid",
+                "from",
+                "card",
             ],
             Self::Payee => &[
-                "payee", "payeeid", "merchantid", "merchant", "recipient", "creditor",
-                "beneficiary", "destination", "seller", "sellerid", "to",
+                "payee",
+                "payeeid",
+                "merchantid",
+                "merchant",
+                "recipient",
+                "creditor",
+                "beneficiary",
+                "destination",
+                "seller",
+                "sellerid",
+                "to",
             ],
-            Self::Key => &["idempotencykey", "idempotency", "idemkey", "requestkey", "idempotencetoken"],
+            Self::Key => {
+                &["idempotencykey", "idempotency", "idemkey", "requestkey", "idempotencetoken"]
+            }
             Self::Status => &["status", "state", "result", "outcome", "paymentstatus"],
             Self::Operation => &[
-                "operation", "transactiontype", "paymenttype", "type", "kind", "eventtype",
-                "recordtype", "action", "op",
+                "operation",
+                "transactiontype",
+                "paymenttype",
+                "type",
+                "kind",
+                "eventtype",
+                "recordtype",
+                "action",
+                "op",
             ],
             Self::Source => &[
-                "source", "client", "clientid", "service", "channel", "origin", "application",
-                "app", "useragent", "sdk",
+                "source",
+                "client",
+                "clientid",
+                "service",
+                "channel",
+                "origin",
+                "application",
+                "app",
+                "useragent",
+                "sdk",
             ],
             Self::Parent => &[
-                "parentid", "parentpaymentid", "parenttransactionid", "parent", "originalid",
-                "originalpaymentid", "originaltransactionid", "originalreference", "relatedid",
-                "linkedid", "refersto", "authid", "authorizationid",
+                "parentid",
+                "parentpaymentid",
+                "parenttransactionid",
+                "parent",
+                "originalid",
+                "originalpaymentid",
+                "originaltransactionid",
+                "originalreference",
+                "relatedid",
+                "linkedid",
+                "refersto",
+                "authid",
+                "authorizationid",
             ],
             Self::Refunded => &["amountrefunded", "refundedamount", "refunded", "refundtotal"],
-            Self::Recurring => &[
-                "recurring", "isrecurring", "subscriptionid", "subscription", "mandateid",
-            ],
+            Self::Recurring => {
+                &["recurring", "isrecurring", "subscriptionid", "subscription", "mandateid"]
+            }
         }
     }
 }
@@ -192,9 +298,11 @@ impl Columns {
 
     fn take_usual(&mut self, field: Field, names: &[String], taken: &mut [bool]) {
         for usual in field.usual_names() {
-            let found = names.iter().zip(taken.iter_mut()).enumerate().find(|(_, (name, taken))| {
-                name.as_str() == *usual && !**taken
-            });
+            let found = names
+                .iter()
+                .zip(taken.iter_mut())
+                .enumerate()
+                .find(|(_, (name, taken))| name.as_str() == *usual && !**taken);
             if let Some((place, (_, taken))) = found {
                 *taken = true;
                 self.set(field, place);
@@ -264,12 +372,7 @@ impl Columns {
     }
 }
 
-fn find_column(
-    header: &[String],
-    names: &[String],
-    wanted: &str,
-    kind: Header,
-) -> Option<usize> {
+fn find_column(header: &[String], names: &[String], wanted: &str, kind: Header) -> Option<usize> {
     if kind == Header::Named {
         let exact = header.iter().position(|name| name == wanted);
         let alike = || names.iter().position(|name| *name == plain(wanted));
@@ -301,7 +404,8 @@ mod tests {
 
     #[test]
     fn usual_names_in_any_dress() {
-        let columns = Columns::by_usual_names(&header(&["Order ID", "id", "Created (UTC)", "Amount"]));
+        let columns =
+            Columns::by_usual_names(&header(&["Order ID", "id", "Created (UTC)", "Amount"]));
         assert_eq!(columns.of(Field::Reference), Some(0));
         assert_eq!(columns.of(Field::Id), Some(1));
         assert_eq!(columns.of(Field::Time), Some(2));
@@ -329,7 +433,8 @@ mod tests {
 
     #[test]
     fn no_usable_column_is_one_clear_sentence() {
-        let error = Columns::choose(&header(&["a", "b"]), &Options::default(), "a.csv").unwrap_err();
+        let error =
+            Columns::choose(&header(&["a", "b"]), &Options::default(), "a.csv").unwrap_err();
         assert!(error.to_string().contains("found: a, b"), "{error}");
     }
 }

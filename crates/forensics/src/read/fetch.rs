@@ -134,10 +134,8 @@ impl<'a> Fetcher<'a> {
         let mut rows: Vec<(usize, Row)> = Vec::with_capacity(entries.len());
         for (step, (_, at)) in order.iter().enumerate() {
             let Some(entry) = entries.get(*at) else { continue };
-            let near = order
-                .get(step + 1)
-                .and_then(|(_, next)| entries.get(*next))
-                .is_some_and(|next| {
+            let near =
+                order.get(step + 1).and_then(|(_, next)| entries.get(*next)).is_some_and(|next| {
                     next.file() == entry.file()
                         && next.offset() - entry.offset() < (NEAR_BYTES / 2) as u64
                 });

@@ -35,7 +35,8 @@ const RECORDS_LOOKED_AT: usize = 5_000;
 impl Layout {
     /// Finds the layout of the file that starts with `sample`.
     pub(crate) fn find(name: &str, sample: &[u8], options: &Options) -> Result<Self, Error> {
-        let terminator = if !sample.contains(&b'\n') && sample.contains(&b'\r') { b'\r' } else { b'\n' };
+        let terminator =
+            if !sample.contains(&b'\n') && sample.contains(&b'\r') { b'\r' } else { b'\n' };
         let (declared, skipped) = declared_separator(sample, terminator);
         let body = sample.get(skipped..).unwrap_or_default();
         refuse_json(name, body)?;
@@ -207,7 +208,10 @@ fn find_separator(body: &[u8], terminator: u8, options: &Options) -> Result<u8, 
         let Some(first) = lengths.first().copied().filter(|length| *length > 1) else { continue };
         let alike = lengths.iter().filter(|length| **length == first).count();
         let known = Columns::by_usual_names(&header).count()
-            + header.iter().filter(|name| options.columns.values().any(|wanted| wanted == *name)).count();
+            + header
+                .iter()
+                .filter(|name| options.columns.values().any(|wanted| wanted == *name))
+                .count();
         let score = (known, alike * 100 / lengths.len(), first);
         if best.is_none_or(|(_, other)| score > other) {
             best = Some((separator, score));

@@ -277,13 +277,7 @@ impl<'l> RowReader<'l> {
             Some(Stage::Authorise) => (Stage::Authorise, effect),
             Some(Stage::Capture) if self.places.parent.is_some() => (Stage::Capture, effect),
             Some(stage @ (Stage::Refund | Stage::Void)) if linked => (stage, Effect::Moved),
-            Some(
-                Stage::Charge
-                | Stage::Capture
-                | Stage::Refund
-                | Stage::Void
-                | Stage::Other,
-            )
+            Some(Stage::Charge | Stage::Capture | Stage::Refund | Stage::Void | Stage::Other)
             | None => (Stage::Charge, effect),
         }
     }

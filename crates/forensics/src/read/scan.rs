@@ -216,7 +216,8 @@ impl<'a> Worker<'a> {
             let offset = block.offset + at as u64;
             at = extent.next;
             line += u64::from(extent.lines);
-            if record.len() == 1 && record.get(0).is_none_or(|field| field.trim_ascii().is_empty()) {
+            if record.len() == 1 && record.get(0).is_none_or(|field| field.trim_ascii().is_empty())
+            {
                 continue;
             }
             count.rows += 1;
@@ -273,7 +274,17 @@ fn file_entries(
     let tag = fact.id.proof().map_or(0, |id| (id_hash(id) as u32).max(1));
     let entry = |hash: u64, value: i64| {
         let repeated = fact.moment.clock == Clock::Repeated;
-        Entry::new(hash, value, place.file, offset, place.line, tag, fact.stage, fact.effect, repeated)
+        Entry::new(
+            hash,
+            value,
+            place.file,
+            offset,
+            place.line,
+            tag,
+            fact.stage,
+            fact.effect,
+            repeated,
+        )
     };
     let mut filed = false;
     let mut reference_hash = 0;
@@ -308,9 +319,7 @@ fn payer_hash(fact: &Fact<'_>, amount: i64, breadth: Breadth) -> u64 {
     });
     let seed = seed::PAYER ^ (amount as u64).rotate_left(20) ^ currency.rotate_left(40);
     match breadth {
-        Breadth::Strict => {
-            xxh3_64_with_seed(fact.payee, xxh3_64_with_seed(fact.payer, seed))
-        }
+        Breadth::Strict => xxh3_64_with_seed(fact.payee, xxh3_64_with_seed(fact.payer, seed)),
         // Names are typed by people: case is no difference there.
         Breadth::Fuzzy => xxh3_64_with_seed(&fact.payer.to_ascii_lowercase(), seed),
     }

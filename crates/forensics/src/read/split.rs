@@ -63,7 +63,11 @@ impl Splitter {
 
     /// The record at `at`, or `None` at the end of the block. A blank line is a record of one
     /// empty field, so that the caller can count it.
-    pub(crate) fn next<'a>(&'a mut self, block: &'a [u8], at: usize) -> Option<(Record<'a>, Extent)> {
+    pub(crate) fn next<'a>(
+        &'a mut self,
+        block: &'a [u8],
+        at: usize,
+    ) -> Option<(Record<'a>, Extent)> {
         let rest = block.get(at..).filter(|rest| !rest.is_empty())?;
         self.ends.clear();
         let end = memchr(self.shape.terminator, rest).unwrap_or(rest.len());
@@ -199,7 +203,10 @@ mod tests {
 
     #[test]
     fn a_boundary_is_never_inside_quotes() {
-        assert_eq!(boundary(b"a,b\nc,\"d\ne", COMMA), Boundary { end: Some(4), open_quote: Some(6) });
+        assert_eq!(
+            boundary(b"a,b\nc,\"d\ne", COMMA),
+            Boundary { end: Some(4), open_quote: Some(6) }
+        );
         assert_eq!(boundary(b"a,b\nc,5\" pipe\ne", COMMA).end, Some(14));
         assert_eq!(boundary(b"a,b", COMMA), Boundary { end: None, open_quote: None });
     }

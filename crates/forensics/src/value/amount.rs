@@ -273,7 +273,9 @@ mod tests {
 
     #[test]
     fn what_is_no_amount_is_refused() {
-        for text in ["", "abc", "12.5.0", "1,2", "12,34.5", "--5", "(-5)", "1.005", "9".repeat(20).as_str()] {
+        for text in
+            ["", "abc", "12.5.0", "1,2", "12,34.5", "--5", "(-5)", "1.005", "9".repeat(20).as_str()]
+        {
             assert_eq!(minor(text, Decimal::Point), None, "{text}");
         }
     }

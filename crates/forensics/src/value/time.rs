@@ -180,11 +180,7 @@ fn iso(text: &[u8], style: &TimeStyle) -> Option<Moment> {
     if s1 != s2 || !matches!(s1, b'-' | b'/') {
         return None;
     }
-    let date = days(
-        digits(&[*y1, *y2, *y3, *y4])?,
-        digits(&[*m1, *m2])?,
-        digits(&[*d1, *d2])?,
-    )?;
+    let date = days(digits(&[*y1, *y2, *y3, *y4])?, digits(&[*m1, *m2])?, digits(&[*d1, *d2])?)?;
     let Some((separator, clock)) = rest.split_first() else {
         return Written { days: date, day_ns: 0, grain: Grain::Day }.in_style(style);
     };
@@ -488,8 +484,17 @@ mod tests {
     #[test]
     fn what_is_no_time_is_refused() {
         for text in [
-            "", "soon", "2026-13-01", "2026-02-30", "2026-09-07T25:00:00Z", "10:00", "12",
-            "2026-09-07T10:61:00Z", "2026-09-07T10:00:05 JST", "ORD-1", "2026-09-07T10",
+            "",
+            "soon",
+            "2026-13-01",
+            "2026-02-30",
+            "2026-09-07T25:00:00Z",
+            "10:00",
+            "12",
+            "2026-09-07T10:61:00Z",
+            "2026-09-07T10:00:05 JST",
+            "ORD-1",
+            "2026-09-07T10",
         ] {
             assert_eq!(ns(text), None, "{text}");
         }
@@ -497,8 +502,10 @@ mod tests {
 
     #[test]
     fn a_zone_without_offsets_knows_its_two_hours_of_doubt() {
-        let style =
-            TimeStyle { order: DateOrder::DayFirst, zone: Some(TimeZone::get("Europe/Berlin").unwrap()) };
+        let style = TimeStyle {
+            order: DateOrder::DayFirst,
+            zone: Some(TimeZone::get("Europe/Berlin").unwrap()),
+        };
         let at = |text: &str| read(text.as_bytes(), &style).unwrap();
         assert_eq!(at("2026-09-07 12:00:05").ns, TEN);
         assert_eq!(at("2026-10-25 02:30:00").clock, Clock::Repeated);

@@ -48,7 +48,8 @@ impl Stage {
             Some(Self::Capture)
         } else if has(b"auth") || has(b"hold") || has(b"reserv") {
             Some(Self::Authorise)
-        } else if has(b"fee") || has(b"payout") || has(b"adjust") || has(b"disput") || has(b"topup") {
+        } else if has(b"fee") || has(b"payout") || has(b"adjust") || has(b"disput") || has(b"topup")
+        {
             Some(Self::Other)
         } else if ["charge", "payment", "sale", "purchase", "debit", "pay", "paid", "order"]
             .iter()
@@ -91,17 +92,44 @@ impl Effect {
     /// and a record that says nothing has moved money.
     pub(crate) fn read(field: &[u8]) -> Option<Self> {
         const MOVED: [&str; 21] = [
-            "succeed", "success", "paid", "complet", "captur", "settl", "ok", "approv", "authori",
-            "done", "processed", "accept", "200", "201", "true", "confirm", "posted", "closed",
-            "partial", "cleared", "sent",
+            "succeed",
+            "success",
+            "paid",
+            "complet",
+            "captur",
+            "settl",
+            "ok",
+            "approv",
+            "authori",
+            "done",
+            "processed",
+            "accept",
+            "200",
+            "201",
+            "true",
+            "confirm",
+            "posted",
+            "closed",
+            "partial",
+            "cleared",
+            "sent",
         ];
         const FAILED: [&str; 13] = [
             "fail", "declin", "reject", "error", "cancel", "expir", "denied", "refus", "abandon",
             "block", "false", "timeout", "timedout",
         ];
         const OPEN: [&str; 11] = [
-            "pending", "processing", "created", "initiat", "requires", "progress", "submitted",
-            "new", "incomplete", "open", "unpaid",
+            "pending",
+            "processing",
+            "created",
+            "initiat",
+            "requires",
+            "progress",
+            "submitted",
+            "new",
+            "incomplete",
+            "open",
+            "unpaid",
         ];
         const RETURNED: [&str; 4] = ["refunded", "revers", "chargeback", "chargedback"];
         let word = plain(field);
