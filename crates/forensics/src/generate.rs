@@ -269,14 +269,9 @@ fn duplicated(writer: &mut Writer<'_>, order: u64, ms: i64) -> (Cause, u64) {
         SOURCES.get(number).copied().unwrap_or(("web", Habit::Person, Keys::None));
     // In every source some duplicates are a person's: sources are never pure.
     const PERSON_IN: u64 = 12;
-    let habit = match habit {
-        Habit::Growth { .. } | Habit::Fixed(_) | Habit::Concurrent
-            if writer.dice.below(PERSON_IN) == 0 =>
-        {
-            Habit::Person
-        }
-        other => other,
-    };
+    let may_be_person = matches!(habit, Habit::Growth { .. } | Habit::Fixed(_) | Habit::Concurrent);
+    let habit =
+        if may_be_person && writer.dice.below(PERSON_IN) == 0 { Habit::Person } else { habit };
     let extra = match habit {
         Habit::Person | Habit::Concurrent => 1 + u64::from(writer.dice.below(6) == 0),
         Habit::Growth { .. }

@@ -1,19 +1,21 @@
-//! Reading the gaps of all clusters of a source together: the weights of schedules are learned
-//! from them (expectation and maximisation from a prior), then each cluster is read with those.
+//! Reading the gaps of all clusters of a source together: which schedules the source has is
+//! learned from them, one by one, then each cluster is read with those.
 
-use super::model::{Component, Gaps, Shape};
-use super::schedules::{CONCURRENT_S, PRIOR_BACKOFF, PRIOR_CRON, PRIOR_FIXED, in_words, known};
+use super::model::{CONCURRENT_S, Component, Gaps, Shape};
+use super::schedules::{
+    PRIOR_BACKOFF, PRIOR_CRON, PRIOR_FIXED, grows, in_words, is_queue_time, known,
+};
 use super::{Cause, Confidence, Diagnosis, NAMED_MIN};
 use crate::cluster::{Cluster, Signature};
 
 /// Clusters from which the weights are learned; more would not move them.
-const SAMPLE_MAX: usize = 400;
+const SAMPLE_MAX: usize = 250;
 
 /// How many clusters of evidence the prior counts for.
 const PRIOR_CLUSTERS: f64 = 4.0;
 
-/// Rounds of learning; the weights stand still well before.
-const ROUNDS: usize = 20;
+/// Rounds of learning after each schedule that is added; the weights stand still before.
+const ROUNDS: usize = 8;
 
 /// Schedules that explain a cluster a millionth as well as the best take no part in it.
 const NEGLIGIBLE_LN: f64 = -14.0;
@@ -35,8 +37,12 @@ pub(crate) fn diagnose(clusters: &[&Cluster]) -> Vec<Diagnosis> {
         .copied()
         .enumerate()
         .filter(|(at, weight)| {
-            let prior = components.get(*at).map_or(0.0, |component| component.weight);
-            step == 1 || *weight > prior * 0.5
+            // What is left of the prior after learning is not worth the time, the basic ones apart.
+            const LEARNED: f64 = 2.0;
+            let left = PRIOR_CLUSTERS / (PRIOR_CLUSTERS + sample.len() as f64);
+            components.get(*at).is_some_and(|component| {
+                step == 1 || is_basic(component) || *weight > component.weight * left * LEARNED
+            })
         })
         .collect();
     let readings: Vec<Reading> = gaps.iter().map(|gaps| read(gaps, &components, &kept)).collect();
@@ -71,56 +77,216 @@ fn shares(gaps: &Gaps, components: &[Component], weights: &[(usize, f64)]) -> Ve
     let mut best = f64::NEG_INFINITY;
     for (at, weight) in weights {
         let Some(component) = components.get(*at) else { continue };
-        if *weight <= 0.0 {
-            continue;
-        }
-        let score = weight.ln() + component.ln_density(gaps);
+        let Some(density) = component.ln_density(gaps) else { continue };
+        let score = weight.ln() + density;
         if score > best + NEGLIGIBLE_LN {
             best = best.max(score);
             found.push((*at, score));
         }
     }
-    let mut sum = 0.0;
-    for (_, score) in &mut found {
-        *score = (*score - best).exp();
-        sum += *score;
-    }
-    for (_, score) in &mut found {
-        *score /= sum;
-    }
-    found.retain(|(_, share)| *share > NEGLIGIBLE_LN.exp());
+    normalise(&mut found);
     found
 }
 
-fn learn(sample: &[&Gaps], components: &[Component]) -> Vec<f64> {
-    let prior: Vec<f64> = components.iter().map(|component| component.weight).collect();
-    let all: Vec<(usize, f64)> = prior.iter().copied().enumerate().collect();
-    let mut weights = prior.clone();
-    // Densities do not change between rounds: kept relative to the prior, sparse.
-    let table: Vec<Vec<(usize, f64)>> = sample
-        .iter()
-        .map(|gaps| {
-            shares(gaps, components, &all)
-                .into_iter()
-                .map(|(at, share)| (at, share / prior.get(at).copied().unwrap_or(1.0)))
-                .collect()
-        })
-        .collect();
-    for _ in 0..ROUNDS {
-        let mut next: Vec<f64> = prior.iter().map(|weight| weight * PRIOR_CLUSTERS).collect();
-        for row in &table {
-            let score = |at: usize, density: f64| density * weights.get(at).copied().unwrap_or(0.0);
-            let sum: f64 = row.iter().map(|(at, density)| score(*at, *density)).sum();
+/// Turns logarithms of weights into shares of one.
+fn normalise(scores: &mut Vec<(usize, f64)>) {
+    let best = scores.iter().map(|(_, score)| *score).fold(f64::NEG_INFINITY, f64::max);
+    for (_, score) in scores.iter_mut() {
+        *score = (*score - best).exp();
+    }
+    let sum: f64 = scores.iter().map(|(_, share)| share).sum();
+    for (_, score) in scores.iter_mut() {
+        *score /= sum;
+    }
+    scores.retain(|(_, share)| *share > NEGLIGIBLE_LN.exp());
+}
+
+/// The densities of the sample: for each cluster those schedules that fit at all.
+struct Table {
+    /// (schedule, density relative to the best of this cluster).
+    rows: Vec<Vec<(usize, f64)>>,
+    /// Gaps of each cluster.
+    counts: Vec<f64>,
+}
+
+impl Table {
+    fn new(sample: &[&Gaps], components: &[Component]) -> Self {
+        let row = |gaps: &Gaps| {
+            let mut row: Vec<(usize, f64)> = components
+                .iter()
+                .enumerate()
+                .filter_map(|(at, component)| Some((at, component.ln_density(gaps)?)))
+                .collect();
+            let best = row.iter().map(|(_, ln)| *ln).fold(f64::NEG_INFINITY, f64::max);
+            for (_, ln) in &mut row {
+                *ln = (*ln - best).exp();
+            }
+            row.retain(|(_, relative)| *relative > NEGLIGIBLE_LN.exp());
+            row
+        };
+        Self {
+            rows: sample.iter().map(|gaps| row(gaps)).collect(),
+            counts: sample.iter().map(|gaps| gaps.gaps.len() as f64).collect(),
+        }
+    }
+
+    /// What the weights make of each cluster: the sum of weight and density.
+    fn mixed(&self, weights: &[f64]) -> Vec<f64> {
+        let weight = |at: usize| weights.get(at).copied().unwrap_or(0.0);
+        self.rows
+            .iter()
+            .map(|row| row.iter().map(|(at, density)| weight(*at) * density).sum::<f64>())
+            .map(|sum| sum.max(f64::MIN_POSITIVE))
+            .collect()
+    }
+
+    /// One round of expectation and maximisation over the schedules that have weight.
+    fn round(&self, weights: &[f64]) -> Vec<f64> {
+        let mixed = self.mixed(weights);
+        let mut next = vec![0.0; weights.len()];
+        for (row, mix) in self.rows.iter().zip(&mixed) {
             for (at, density) in row {
-                if let Some(slot) = next.get_mut(*at) {
-                    *slot += score(*at, *density) / sum;
+                if let (Some(slot), Some(weight)) = (next.get_mut(*at), weights.get(*at)) {
+                    *slot += weight * density / mix;
                 }
             }
         }
         let total: f64 = next.iter().sum();
-        weights = next.into_iter().map(|weight| weight / total).collect();
+        next.into_iter().map(|weight| weight / total.max(f64::MIN_POSITIVE)).collect()
     }
-    weights
+}
+
+/// Whether a schedule is in play from the start: those without a number of their own.
+fn is_basic(component: &Component) -> bool {
+    match component.cause {
+        Cause::Concurrent | Cause::Human | Cause::Undetermined => true,
+        Cause::Backoff | Cause::Fixed | Cause::Queue | Cause::Cron => false,
+    }
+}
+
+/// Schedules of one source beside the basic ones; a source with more is many sources in one.
+const SCHEDULES_MAX: usize = 24;
+
+/// Gaps that a schedule must explain before a source is said to have it; two are a coincidence.
+const GAPS_LEAST: f64 = 3.0;
+
+/// The weights of schedules in a source. A schedule is added when what it explains better is worth
+/// more than the price of naming it, which is the logarithm of its rarity: with enough narrow
+/// schedules anything can be explained, and nothing is.
+fn learn(sample: &[&Gaps], components: &[Component]) -> Vec<f64> {
+    let table = Table::new(sample, components);
+    let basic = |component: &Component| if is_basic(component) { component.weight } else { 0.0 };
+    let mut weights: Vec<f64> = components.iter().map(basic).collect();
+    let mut chosen = Vec::new();
+    for _ in 0..SCHEDULES_MAX {
+        for _ in 0..ROUNDS {
+            weights = table.round(&weights);
+        }
+        let Some((best, share)) = best_addition(&table, components, &weights) else { break };
+        for weight in &mut weights {
+            *weight *= 1.0 - share;
+        }
+        if let Some(weight) = weights.get_mut(best) {
+            *weight += share;
+        }
+        chosen.push(best);
+    }
+    let mut learned = spread_over_rivals(&table, components, &weights, &chosen);
+    let clusters = sample.len() as f64;
+    for (weight, component) in learned.iter_mut().zip(components) {
+        *weight =
+            (PRIOR_CLUSTERS * component.weight + clusters * *weight) / (PRIOR_CLUSTERS + clusters);
+    }
+    learned
+}
+
+/// The schedule that is most worth adding, with the share it would take.
+fn best_addition(table: &Table, components: &[Component], weights: &[f64]) -> Option<(usize, f64)> {
+    const REFINEMENTS: usize = 4;
+    let mixed = table.mixed(weights);
+    let clusters = table.rows.len() as f64;
+    // By schedule: how much better than now it explains each cluster, and the cluster's gaps.
+    let mut better: Vec<Vec<(f64, f64)>> = vec![Vec::new(); components.len()];
+    for ((row, mix), gaps) in table.rows.iter().zip(&mixed).zip(&table.counts) {
+        for (at, density) in row {
+            if let Some(list) = better.get_mut(*at) {
+                list.push((density / mix, *gaps));
+            }
+        }
+    }
+    let mut best: Option<(usize, f64, f64)> = None;
+    for (at, (list, component)) in better.iter().zip(components).enumerate() {
+        let already = weights.get(at).is_some_and(|weight| *weight > 0.0);
+        if list.is_empty() || already || is_basic(component) {
+            continue;
+        }
+        let part = |share: f64, ratio: f64| share * ratio / (1.0 - share + share * ratio);
+        let mut share = (list.len() as f64 / clusters * 0.5).min(0.5);
+        for _ in 0..REFINEMENTS {
+            share = list.iter().map(|(ratio, _)| part(share, *ratio)).sum::<f64>() / clusters;
+            share = share.min(0.999);
+        }
+        let gaps: f64 = list.iter().map(|(ratio, gaps)| part(share, *ratio) * gaps).sum();
+        let others = clusters - list.len() as f64;
+        let gain: f64 =
+            list.iter().map(|(ratio, _)| (1.0 - share + share * ratio).ln()).sum::<f64>()
+                + others * (1.0 - share).ln()
+                + component.weight.ln()
+                - clusters.ln() / 2.0;
+        if gain > 0.0 && gaps >= GAPS_LEAST * 0.95 && best.is_none_or(|(_, _, other)| gain > other)
+        {
+            best = Some((at, share, gain));
+        }
+    }
+    best.map(|(at, share, _)| (at, share))
+}
+
+/// A chosen schedule stands for all that explain its clusters about as well: its weight is shared
+/// with them by what is common and by how well they fit all its clusters together. Five lone gaps
+/// of two seconds are a fixed wait or the first step of a backoff, and must stay both.
+fn spread_over_rivals(
+    table: &Table,
+    components: &[Component],
+    weights: &[f64],
+    chosen: &[usize],
+) -> Vec<f64> {
+    /// What a schedule that does not fit a cluster loses; the tables hold nothing smaller.
+    const MISFIT_LN: f64 = 2.0 * NEGLIGIBLE_LN;
+    let mixed = table.mixed(weights);
+    let mut spread = weights.to_vec();
+    for at in chosen {
+        let weight = weights.get(*at).copied().unwrap_or(0.0);
+        let mut scores: Vec<f64> = components
+            .iter()
+            .map(|rival| if is_basic(rival) { f64::NEG_INFINITY } else { rival.weight.ln() })
+            .collect();
+        for (row, mix) in table.rows.iter().zip(&mixed) {
+            let own = row.iter().find(|(other, _)| other == at).map_or(0.0, |(_, own)| *own);
+            let part = weight * own / mix;
+            if part < 1e-3 {
+                continue;
+            }
+            for score in &mut scores {
+                *score += part * MISFIT_LN;
+            }
+            for (rival, density) in row {
+                if let Some(score) = scores.get_mut(*rival) {
+                    *score += part * (density.ln() - MISFIT_LN);
+                }
+            }
+        }
+        let mut shares: Vec<(usize, f64)> = scores.into_iter().enumerate().collect();
+        normalise(&mut shares);
+        if let Some(slot) = spread.get_mut(*at) {
+            *slot -= weight;
+        }
+        for (rival, share) in shares {
+            if let Some(slot) = spread.get_mut(rival) {
+                *slot += weight * share;
+            }
+        }
+    }
+    spread
 }
 
 /// What one cluster was read as.
@@ -239,6 +405,9 @@ fn candidate_fixed(sample: &[&Gaps], components: &mut Vec<Component>) {
     const CANDIDATES_MAX: usize = 40;
     const WEIGHT: f64 = 0.01;
     let mut add = |wait: f64| {
+        if is_queue_time(wait) {
+            return;
+        }
         let weight = PRIOR_FIXED * WEIGHT;
         let shape = Shape::Window { low: wait, high: wait };
         components.push(Component { cause: Cause::Fixed, weight, shape, name: None });
@@ -310,7 +479,7 @@ fn solve(first: f64, second: f64, third: Option<f64>) -> Option<(f64, f64, f64)>
     let base = step / (ratio - 1.0);
     let wait = first - base;
     // A little below nothing is rounding; further below, the first gap was no base at all.
-    (wait > -0.2 * base).then_some((wait.max(0.0), base, ratio))
+    (wait > -0.2 * base && grows(base, wait)).then_some((wait.max(0.0), base, ratio))
 }
 
 /// A job that starts at its own minute past the hour: its payments crowd at one phase.
@@ -339,7 +508,8 @@ fn candidate_clock(sample: &[&Gaps], components: &mut Vec<Component>) {
         }
         let most = bins.iter().copied().enumerate().max_by_key(|(_, count)| *count);
         let Some((bin, count)) = most else { continue };
-        if bin > 0 && count >= LEAST && count * 4 >= ends.len() {
+        // Far more than would meet by chance in one of so many places.
+        if bin > 0 && count >= LEAST + ends.len() * 6 / bins.len() {
             // The whole minute at or before the crowd is where a job's line would put it.
             let offset = ((bin as f64 * BIN_S + BIN_S) / 60.0).floor() * 60.0;
             if offset > 0.0 && offset < period {

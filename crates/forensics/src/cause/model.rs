@@ -29,8 +29,9 @@ pub(crate) enum Shape {
     Window { low: f64, high: f64 },
     /// The later payment comes shortly after a whole number of periods (plus the offset).
     Clock { period: f64, offset: f64 },
-    /// A person: somewhere around half a minute, never twice the same.
-    Person,
+    /// A person: somewhere around this median, never twice the same; `spread` is that of the
+    /// logarithm.
+    Person { median: f64, spread: f64 },
     /// Anything from a millisecond to a month, no length more likely than another.
     Anything,
 }
@@ -49,33 +50,60 @@ pub(crate) struct Component {
 /// stood still. Without this a single odd gap would overrule ten good ones.
 const DISTURBED: f64 = 0.02;
 
-/// Attempts take a little time themselves: a hundredth of the delay and a dozen milliseconds.
-const LATENCY_SHARE: f64 = 0.012;
-const LATENCY_S: f64 = 0.012;
+/// A schedule that misses more than one gap in four is not the schedule.
+const GAPS_PER_MISS: usize = 4;
+
+/// What a schedule of waits loses (as a logarithm) where it must explain one short gap alone: only
+/// a source that shows the same schedule at greater length makes up for it.
+const LONE_SHORT_LN: f64 = -3.0;
+
+/// Requests closer than this are concurrent: no client's timeout lies between them.
+pub(crate) const CONCURRENT_S: f64 = 0.5;
+
+/// Attempts take a little time themselves, and timers drift: a part of the delay and some
+/// milliseconds.
+const LATENCY_SHARE: f64 = 0.004;
+const LATENCY_S: f64 = 0.015;
 
 /// Two rounded times differ from the true gap by a triangle of one grain to each side; a logistic
 /// edge of this share of the grain has about the same spread.
 const GRAIN_SHARE: f64 = 0.23;
 
-/// A person's second try: median and spread (of the logarithm) of the wait.
-const PERSON_MEDIAN_S: f64 = 25.0;
-const PERSON_SPREAD: f64 = 1.1;
-
 /// The logarithm of a month over a millisecond.
 const ANYTHING_LN_RANGE: f64 = 21.7;
 
 impl Component {
-    /// The logarithm of the density of these gaps, in one over seconds for each gap.
-    pub(crate) fn ln_density(&self, gaps: &Gaps) -> f64 {
-        let mut sum = 0.0;
-        let mut ends = gaps.ends.iter();
-        for (number, gap) in gaps.gaps.iter().take(GAPS_MAX).enumerate() {
-            let end = ends.next().copied().unwrap_or(0.0);
-            let here = self.shape.density(number, *gap, end, gaps.grain);
+    /// The logarithm of the density of these gaps, in one over seconds for each gap; nothing where
+    /// the schedule does not fit at all.
+    pub(crate) fn ln_density(&self, gaps: &Gaps) -> Option<f64> {
+        let mut sum = if self.speaks_for(gaps) { 0.0 } else { LONE_SHORT_LN };
+        let mut misses = 0;
+        let counted = gaps.gaps.len().min(GAPS_MAX);
+        for (number, (gap, end)) in gaps.gaps.iter().zip(&gaps.ends).take(counted).enumerate() {
+            let here = self.shape.density(number, *gap, *end, gaps.grain);
             let disturbed = DISTURBED * anything(*gap, gaps.grain);
+            if here < disturbed {
+                misses += 1;
+                if misses > counted / GAPS_PER_MISS {
+                    return None;
+                }
+            }
             sum += ((1.0 - DISTURBED) * here + disturbed).ln();
         }
-        sum
+        Some(sum)
+    }
+
+    /// A lone gap under half a second is what "concurrent" means; that a client waited so shortly
+    /// on purpose shows only when the next wait is longer.
+    fn speaks_for(&self, gaps: &Gaps) -> bool {
+        match self.cause {
+            Cause::Backoff | Cause::Fixed | Cause::Queue | Cause::Cron => {
+                gaps.gaps.len() > 1
+                    || gaps.gaps.first().is_some_and(|gap| *gap >= CONCURRENT_S)
+                    || gaps.grain >= 1.0
+            }
+            Cause::Concurrent | Cause::Human | Cause::Undetermined => true,
+        }
     }
 }
 
@@ -93,7 +121,7 @@ impl Shape {
             }
             Self::Window { low, high } => window(gap, *low, *high, grain),
             Self::Clock { period, offset } => clock(gap, end, *period, *offset, grain),
-            Self::Person => person(gap),
+            Self::Person { median, spread } => person(gap, *median, *spread),
             Self::Anything => anything(gap, grain),
         }
     }
@@ -147,13 +175,13 @@ fn clock(gap: f64, end: f64, period: f64, offset: f64, grain: f64) -> f64 {
     lateness(late) * RUNS * (1.0 - RUNS).powf(skipped)
 }
 
-fn person(gap: f64) -> f64 {
+fn person(gap: f64, median: f64, spread: f64) -> f64 {
     if gap <= 0.0 {
         return 0.0;
     }
-    let distance = (gap / PERSON_MEDIAN_S).ln() / PERSON_SPREAD;
+    let distance = (gap / median).ln() / spread;
     let normal = (-distance * distance / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
-    normal / (PERSON_SPREAD * gap)
+    normal / (spread * gap)
 }
 
 fn anything(gap: f64, grain: f64) -> f64 {
@@ -180,7 +208,7 @@ mod tests {
             Shape::Window { low: 2.0, high: 4.0 },
             Shape::Window { low: 2.0, high: 2.0 },
             Shape::Growth { wait: 30.0, base: 1.0, ratio: 2.0, cap: 60.0, low: 0.5, high: 1.0 },
-            Shape::Person,
+            Shape::Person { median: 25.0, spread: 1.0 },
         ] {
             let mass = integral(&shape, 2_000.0, 400_000);
             assert!((0.95..1.05).contains(&mass), "{shape:?} {mass}");

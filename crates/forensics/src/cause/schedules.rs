@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use super::Cause;
-use super::model::{Component, Shape};
+use super::model::{CONCURRENT_S, Component, Shape};
 
 /// What share of clusters each cause has before any gap is seen.
 const PRIOR_CONCURRENT: f64 = 0.18;
@@ -15,9 +15,6 @@ pub(crate) const PRIOR_CRON: f64 = 0.08;
 const PRIOR_HUMAN: f64 = 0.15;
 const PRIOR_UNDETERMINED: f64 = 0.08;
 
-/// Requests closer than this are concurrent: no client's timeout lies between them.
-pub(crate) const CONCURRENT_S: f64 = 0.5;
-
 /// No cap on the delay.
 const UNCAPPED: f64 = f64::INFINITY;
 
@@ -27,12 +24,17 @@ pub(crate) fn known() -> &'static [Component] {
     KNOWN.get_or_init(|| {
         let mut all = Vec::new();
         let one = |cause, weight, shape| Component { cause, weight, shape, name: None };
-        all.push(one(
-            Cause::Concurrent,
-            PRIOR_CONCURRENT,
-            Shape::Window { low: 0.0, high: CONCURRENT_S },
-        ));
-        all.push(one(Cause::Human, PRIOR_HUMAN, Shape::Person));
+        // Double clicks are slower than two consumers of one message; both end below the limit.
+        for (high, weight) in [(0.05, 0.25), (0.15, 0.35), (CONCURRENT_S, 0.40)] {
+            let shape = Shape::Window { low: 0.0, high };
+            all.push(one(Cause::Concurrent, PRIOR_CONCURRENT * weight, shape));
+        }
+        for (median, weight) in [(8.0, 0.3), (22.0, 0.4), (60.0, 0.3)] {
+            for (spread, share) in [(0.6, 0.4), (1.1, 0.6)] {
+                let shape = Shape::Person { median, spread };
+                all.push(one(Cause::Human, PRIOR_HUMAN * weight * share, shape));
+            }
+        }
         all.push(one(Cause::Undetermined, PRIOR_UNDETERMINED, Shape::Anything));
         backoff(&mut all);
         named(&mut all);
@@ -41,6 +43,12 @@ pub(crate) fn known() -> &'static [Component] {
         cron(&mut all);
         all
     })
+}
+
+/// Whether the growing part of a gap shows beside the constant one.
+pub(crate) fn grows(base: f64, wait: f64) -> bool {
+    const SHARE_LEAST: f64 = 0.025;
+    base >= SHARE_LEAST * wait
 }
 
 /// `wait + base * ratio^i`, over usual timeouts, bases, ratios and jitters.
@@ -89,8 +97,10 @@ fn backoff(all: &mut Vec<Component>) {
     ];
     // A cap of eight times the base stands for the many that are set.
     const CAPS: [(f64, f64); 2] = [(f64::INFINITY, 0.85), (8.0, 0.15)];
+    let first = all.len();
     for (wait, wait_weight) in WAITS {
-        for (base, base_weight) in BASES {
+        // Against a long timeout a short base cannot be seen to grow: that is a fixed wait.
+        for (base, base_weight) in BASES.into_iter().filter(|(base, _)| grows(*base, wait)) {
             for (ratio, ratio_weight) in RATIOS {
                 for (low, high, jitter_weight) in JITTERS {
                     for (cap, cap_weight) in CAPS {
@@ -106,6 +116,12 @@ fn backoff(all: &mut Vec<Component>) {
                 }
             }
         }
+    }
+    // What was left out of the grid is no reason to think less of the cause.
+    let made = all.get_mut(first..).unwrap_or_default();
+    let sum: f64 = made.iter().map(|component| component.weight).sum();
+    for component in made {
+        component.weight *= PRIOR_BACKOFF * SHARE / sum;
     }
 }
 
@@ -130,7 +146,8 @@ fn named(all: &mut Vec<Component>) {
         let delay = 15.0 + 2_f64.powi(attempt);
         (delay, delay * 1.1)
     });
-    let tables: [(&'static str, f64, f64, Vec<(f64, f64)>); 6] = [
+    type Named = (&'static str, f64, f64, Vec<(f64, f64)>);
+    let tables: [Named; 6] = [
         ("Stripe SDK", 0.20, 0.0, stripe.clone()),
         ("Stripe SDK after its timeout of 80 s", 0.10, 80.0, stripe),
         ("Sidekiq (count^4 + 15 s and jitter)", 0.20, 0.0, sidekiq.collect()),
@@ -160,38 +177,39 @@ fn named(all: &mut Vec<Component>) {
     }
 }
 
-/// Waits that people write into code.
+/// Waits that people write into code. Those that are also a queue's time have less weight: seen
+/// again and again in payments, half a minute is a queue more often than a loop.
 fn fixed(all: &mut Vec<Component>) {
     const WAITS: [(f64, f64); 30] = [
         (1.0, 0.12),
-        (2.0, 0.10),
-        (3.0, 0.08),
+        (2.0, 0.12),
+        (3.0, 0.09),
         (4.0, 0.02),
-        (5.0, 0.14),
+        (5.0, 0.16),
         (6.0, 0.02),
         (7.0, 0.01),
         (8.0, 0.01),
         (10.0, 0.12),
         (12.0, 0.01),
-        (15.0, 0.05),
-        (20.0, 0.04),
+        (15.0, 0.06),
+        (20.0, 0.05),
         (25.0, 0.01),
-        (30.0, 0.05),
+        (30.0, 0.02),
         (35.0, 0.005),
         (40.0, 0.01),
         (45.0, 0.01),
-        (60.0, 0.05),
+        (60.0, 0.03),
         (65.0, 0.005),
         (90.0, 0.01),
         (120.0, 0.02),
         (180.0, 0.02),
         (240.0, 0.005),
-        (300.0, 0.03),
+        (300.0, 0.02),
         (600.0, 0.02),
-        (900.0, 0.01),
+        (900.0, 0.005),
         (1_200.0, 0.005),
-        (1_800.0, 0.01),
-        (3_600.0, 0.01),
+        (1_800.0, 0.005),
+        (3_600.0, 0.005),
         (7_200.0, 0.005),
     ];
     for (wait, weight) in WAITS {
@@ -204,6 +222,14 @@ fn fixed(all: &mut Vec<Component>) {
             });
         }
     }
+}
+
+/// Whether a wait is that of a known queue, counting what a poll or a busy consumer adds.
+pub(crate) fn is_queue_time(wait: f64) -> bool {
+    known().iter().any(|component| match (component.cause, &component.shape) {
+        (Cause::Queue, Shape::Window { low, high }) => (*low * 0.995..=*high).contains(&wait),
+        _ => false,
+    })
 }
 
 /// How long queues wait before they deliver a message again that nobody confirmed.
@@ -222,11 +248,11 @@ fn queue(all: &mut Vec<Component>) {
     ];
     for (time, weight, name) in TIMES {
         // Redelivery is never early; a poll or a busy consumer makes it late.
-        for (late, share) in [(1.02, 0.7), (1.15, 0.3)] {
+        for (late, more, share) in [(1.005, 0.05, 0.4), (1.02, 0.3, 0.35), (1.15, 0.5, 0.25)] {
             all.push(Component {
                 cause: Cause::Queue,
                 weight: PRIOR_QUEUE * weight * share,
-                shape: Shape::Window { low: time, high: time * late + 0.3 },
+                shape: Shape::Window { low: time, high: time * late + more },
                 name: Some(name),
             });
         }
@@ -296,7 +322,7 @@ pub(crate) fn in_words(component: &Component) -> Option<String> {
         Shape::Clock { offset, .. } => named.map(|name| {
             if *offset > 0.0 { format!("{name}, {} past", seconds(*offset)) } else { name }
         }),
-        Shape::Person | Shape::Anything => None,
+        Shape::Person { .. } | Shape::Anything => None,
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn rows(path: &str, query: &str) -> Result<Input, Error> {
     if !statement.readonly() {
         return Err(Error::usage("the query would write; expected one SELECT"));
     }
-    let names: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
+    let names: Vec<String> = statement.column_names().map(str::to_owned).collect();
     let width = names.len();
     let broken = |cause| Error::machine("a temporary file cannot be written", &cause);
     // Rows are copied out first: the database is free again before anything is examined.

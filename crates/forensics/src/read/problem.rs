@@ -42,8 +42,8 @@ pub enum ProblemKind {
     ClockRepeated,
     /// Kept: the local clock never showed this time.
     ClockSkipped,
-    /// Kept: bytes that are no text in the file's encoding.
-    NotText,
+    /// Kept, as an attempt: the provider refused it as a duplicate.
+    RefusedAsDuplicate,
 }
 
 impl ProblemKind {
@@ -61,7 +61,7 @@ impl ProblemKind {
         Self::OperationUnknown,
         Self::ClockRepeated,
         Self::ClockSkipped,
-        Self::NotText,
+        Self::RefusedAsDuplicate,
     ];
 
     /// Whether rows of this kind take no part in the comparison.
@@ -79,7 +79,7 @@ impl ProblemKind {
             | Self::OperationUnknown
             | Self::ClockRepeated
             | Self::ClockSkipped
-            | Self::NotText => false,
+            | Self::RefusedAsDuplicate => false,
         }
     }
 
@@ -116,7 +116,10 @@ impl ProblemKind {
                  neighbouring payment is taken"
             }
             Self::ClockSkipped => "the clock was set forward over this time; is --timezone right?",
-            Self::NotText => "bytes that are not text in this encoding; see --encoding",
+            Self::RefusedAsDuplicate => {
+                "refused by the provider as a duplicate, which is neither paid nor failed: look up \
+                 the payment it was taken for; if that is another order's, this order is not paid"
+            }
         }
     }
 }

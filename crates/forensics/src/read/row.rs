@@ -261,6 +261,9 @@ impl<'l> RowReader<'l> {
             doubts.add(ProblemKind::StatusUnknown, status);
         }
         let effect = effect.unwrap_or(Effect::Moved);
+        if effect == Effect::Failed && words::is_duplicate_answer(status) {
+            doubts.add(ProblemKind::RefusedAsDuplicate, status);
+        }
         if self.places.operation.is_some() {
             if is_missing(operation) {
                 return (Stage::Charge, effect);

@@ -137,7 +137,7 @@ fn open_file(path: &Path) -> Result<(File, Option<u64>), Error> {
     if about.is_dir() {
         return Err(Error::usage(format!("{shown}: is a folder; give the path of a CSV file")));
     }
-    Ok((file, about.is_file().then(|| about.len())))
+    Ok((file, about.is_file().then_some(about.len())))
 }
 
 fn read_up_to(from: &mut dyn Read, limit: usize) -> io::Result<Vec<u8>> {

@@ -273,7 +273,7 @@ fn source_totals(judged: &[Judged]) -> Vec<SourceTotal> {
     let mut all: Vec<SourceTotal> = by_source
         .into_iter()
         .map(|(source, (clusters, surplus, causes))| SourceTotal {
-            source: source.to_owned(),
+            source: plain(source),
             clusters,
             surplus,
             cause: causes
@@ -288,13 +288,18 @@ fn source_totals(judged: &[Judged]) -> Vec<SourceTotal> {
     all
 }
 
+/// Text from the records without what would steer a terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
 fn cluster_report(one: Judged, names: &[String]) -> ClusterReport {
     let Judged { cluster, diagnosis, verdict } = one;
     let money = cluster.money();
     ClusterReport {
-        label: cluster.label.to_string(),
+        label: plain(&cluster.label),
         signature: cluster.signature,
-        source: cluster.source.as_deref().map(str::to_owned),
+        source: cluster.source.as_deref().map(plain),
         payments: cluster.payments().count() as u64,
         surplus: cluster.surplus(),
         currency: cluster.currency.map(|currency| currency.as_str().to_owned()),
@@ -319,9 +324,9 @@ fn cluster_report(one: Judged, names: &[String]) -> ClusterReport {
             .members
             .iter()
             .map(|member| RowReport {
-                id: member.id.as_deref().map(str::to_owned),
+                id: member.id.as_deref().map(plain),
                 id_lossy: member.id_lossy,
-                key: member.key.as_deref().map(str::to_owned),
+                key: member.key.as_deref().map(plain),
                 at: words::instant(member.ns, cluster.grain_ns),
                 amount_minor: member.amount,
                 returned_minor: member.returned,

@@ -114,9 +114,9 @@ impl Effect {
             "cleared",
             "sent",
         ];
-        const FAILED: [&str; 13] = [
-            "fail", "declin", "reject", "error", "cancel", "expir", "denied", "refus", "abandon",
-            "block", "false", "timeout", "timedout",
+        const FAILED: [&str; 14] = [
+            "duplicat", "fail", "declin", "reject", "error", "cancel", "expir", "denied", "refus",
+            "abandon", "block", "false", "timeout", "timedout",
         ];
         const OPEN: [&str; 11] = [
             "pending",
@@ -154,6 +154,11 @@ impl Effect {
             None
         }
     }
+}
+
+/// Whether a status says that a provider took the request for one it had seen.
+pub(crate) fn is_duplicate_answer(status: &[u8]) -> bool {
+    memchr::memmem::find(&plain(status), b"duplicat").is_some()
 }
 
 /// Lower case, letters and digits only, no longer than any word we know.
