@@ -1,17 +1,20 @@
 //! `samekey forensics`: from flags to options, from the report to the terminal or a file.
 
+mod args;
+
 use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use samekey_forensics::database::rows_of;
 use samekey_forensics::{
-    AmountUnit, Breadth, Currency, DateOrder, Decimal, ErrorKind, Evaluation, Field, Header, Input,
-    Options, Plan, Progress, Report, analyse, evaluate, generate, update_section,
+    ErrorKind, Evaluation, Input, Plan, Progress, Report, analyse, evaluate, generate,
+    update_section,
 };
+
+use args::{EvaluateArgs, Examine, Format, GenerateArgs, options};
 
 /// Exit codes of the house.
 const OK: u8 = 0;
@@ -40,204 +43,6 @@ enum More {
     Generate(GenerateArgs),
     /// Measure on made-up payments how often each cause is found and named rightly
     Evaluate(EvaluateArgs),
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// For programs: one JSON document
-    Json,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum DecimalArg {
-    /// 1,234.50
-    Point,
-    /// 1.234,50
-    Comma,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum UnitArg {
-    /// 12.50 is twelve and a half
-    Major,
-    /// 1250 is twelve and a half
-    Minor,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum DateOrderArg {
-    /// 03/04/2026 is the third of April
-    Dmy,
-    /// 03/04/2026 is the fourth of March
-    Mdy,
-}
-
-#[derive(Debug, clap::Args)]
-struct Examine {
-    /// CSV files; - is standard input
-    #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Read the rows of --query from this PostgreSQL or SQLite database instead, read-only
-    #[arg(long, value_name = "URL", requires = "query", conflicts_with = "files")]
-    database: Option<String>,
-    /// The query for --database: one SELECT with at least a reference and a time
-    #[arg(long, value_name = "SQL", requires = "database")]
-    query: Option<String>,
-    /// What to print
-    #[arg(long, value_enum, default_value = "text")]
-    format: Format,
-    /// Also write the report as one self-contained HTML page
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Purchases listed in the text and the page (JSON lists all)
-    #[arg(long, default_value_t = 20)]
-    limit: usize,
-    #[command(flatten)]
-    columns: ColumnArgs,
-    #[command(flatten)]
-    reading: ReadingArgs,
-    #[command(flatten)]
-    search: SearchArgs,
-}
-
-/// Columns, each by its name or its number from 1; the usual names are found without.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Columns (by name, or by number from 1)")]
-struct ColumnArgs {
-    /// Id of the payment
-    #[arg(long, value_name = "COLUMN")]
-    id: Option<String>,
-    /// Order, invoice or cart that payments of one purchase share
-    #[arg(long, value_name = "COLUMN")]
-    reference: Option<String>,
-    /// When it happened
-    #[arg(long, value_name = "COLUMN")]
-    time: Option<String>,
-    /// How much
-    #[arg(long, value_name = "COLUMN")]
-    amount: Option<String>,
-    /// In which currency
-    #[arg(long, value_name = "COLUMN")]
-    currency: Option<String>,
-    /// Who paid
-    #[arg(long, value_name = "COLUMN")]
-    payer: Option<String>,
-    /// Who was paid
-    #[arg(long, value_name = "COLUMN")]
-    payee: Option<String>,
-    /// Idempotency key
-    #[arg(long, value_name = "COLUMN")]
-    key: Option<String>,
-    /// How it ended
-    #[arg(long, value_name = "COLUMN")]
-    status: Option<String>,
-    /// Charge, authorisation, capture, refund, void
-    #[arg(long, value_name = "COLUMN")]
-    operation: Option<String>,
-    /// Client or service that sent it
-    #[arg(long, value_name = "COLUMN")]
-    source: Option<String>,
-    /// Id of the payment that this record continues
-    #[arg(long, value_name = "COLUMN")]
-    parent: Option<String>,
-    /// How much was given back
-    #[arg(long, value_name = "COLUMN")]
-    refunded: Option<String>,
-    /// Whether it is one of a declared series
-    #[arg(long, value_name = "COLUMN")]
-    recurring: Option<String>,
-    /// The first line is a record, not names
-    #[arg(long)]
-    no_header: bool,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Reading")]
-struct ReadingArgs {
-    /// Between fields: one character, or tab
-    #[arg(long, value_name = "CHAR")]
-    separator: Option<String>,
-    /// Text encoding, such as utf-8, utf-16le or windows-1252
-    #[arg(long, value_name = "NAME")]
-    encoding: Option<String>,
-    /// Decimal sign of amounts
-    #[arg(long, value_enum)]
-    decimal: Option<DecimalArg>,
-    /// Unit of amounts
-    #[arg(long, value_enum)]
-    amount_unit: Option<UnitArg>,
-    /// Order of day and month
-    #[arg(long, value_enum)]
-    date_order: Option<DateOrderArg>,
-    /// Zone of times without an offset, such as Europe/Berlin
-    #[arg(long, value_name = "ZONE")]
-    timezone: Option<String>,
-    /// Currency of records that name none
-    #[arg(long, value_name = "CODE", value_parser = currency)]
-    default_currency: Option<Currency>,
-    /// A further status word that means: nothing happened (repeatable)
-    #[arg(long, value_name = "WORD")]
-    failed_status: Vec<String>,
-    /// A further status word that means: it happened (repeatable)
-    #[arg(long, value_name = "WORD")]
-    moved_status: Vec<String>,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Searching")]
-struct SearchArgs {
-    /// Payments of one reference further apart are separate, such as 3d or 12h
-    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "3d")]
-    pause: Duration,
-    /// Without a shared reference, compare payments within this span
-    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "2m")]
-    window: Duration,
-    /// How long the server remembers a key
-    #[arg(long, value_name = "SPAN", value_parser = span, default_value = "24h")]
-    key_life: Duration,
-    /// Also compare payments with different references by payer and amount
-    #[arg(long)]
-    fuzzy: bool,
-    /// Memory for packed records in MiB; beyond it they go to a temporary file
-    #[arg(long, value_name = "MIB", default_value_t = 512)]
-    memory: usize,
-    /// Threads; the machine's cores if not given
-    #[arg(long, value_name = "COUNT")]
-    threads: Option<usize>,
-}
-
-#[derive(Debug, clap::Args)]
-struct GenerateArgs {
-    /// Where to write the payments; - is standard output
-    #[arg(long, value_name = "FILE", default_value = "-")]
-    out: PathBuf,
-    /// Where to write the truth: reference, cause, payments
-    #[arg(long, value_name = "FILE")]
-    truth: Option<PathBuf>,
-    /// Rows, about
-    #[arg(long, default_value_t = 10_000)]
-    rows: u64,
-    /// The same seed gives the same bytes
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Duplicated purchases in a thousand
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=1000))]
-    duplicates: u32,
-}
-
-#[derive(Debug, clap::Args)]
-struct EvaluateArgs {
-    /// The seed of the made-up payments
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Rows, about
-    #[arg(long, default_value_t = 200_000)]
-    rows: u64,
-    /// Put the tables into this document, between its markers
-    #[arg(long, value_name = "FILE")]
-    update: Option<PathBuf>,
 }
 
 /// Runs the command; the answer is its exit code.
@@ -371,91 +176,6 @@ fn inputs(args: &Examine) -> Result<Vec<Input>, Failure> {
     Ok(args.files.iter().map(input).collect())
 }
 
-fn options(args: &Examine) -> Result<Options, Failure> {
-    let columns = &args.columns;
-    let chosen = [
-        (Field::Id, &columns.id),
-        (Field::Reference, &columns.reference),
-        (Field::Time, &columns.time),
-        (Field::Amount, &columns.amount),
-        (Field::Currency, &columns.currency),
-        (Field::Payer, &columns.payer),
-        (Field::Payee, &columns.payee),
-        (Field::Key, &columns.key),
-        (Field::Status, &columns.status),
-        (Field::Operation, &columns.operation),
-        (Field::Source, &columns.source),
-        (Field::Parent, &columns.parent),
-        (Field::Refunded, &columns.refunded),
-        (Field::Recurring, &columns.recurring),
-    ];
-    let reading = &args.reading;
-    let search = &args.search;
-    Ok(Options {
-        columns: chosen
-            .into_iter()
-            .filter_map(|(field, name)| name.clone().map(|name| (field, name)))
-            .collect(),
-        header: if columns.no_header { Header::Absent } else { Header::Named },
-        separator: reading.separator.as_deref().map(separator).transpose()?,
-        encoding: reading.encoding.clone(),
-        decimal: reading.decimal.map(|decimal| match decimal {
-            DecimalArg::Point => Decimal::Point,
-            DecimalArg::Comma => Decimal::Comma,
-        }),
-        amount_unit: reading.amount_unit.map(|unit| match unit {
-            UnitArg::Major => AmountUnit::Major,
-            UnitArg::Minor => AmountUnit::Minor,
-        }),
-        date_order: reading.date_order.map(|order| match order {
-            DateOrderArg::Dmy => DateOrder::DayFirst,
-            DateOrderArg::Mdy => DateOrder::MonthFirst,
-        }),
-        zone: reading.timezone.clone(),
-        currency: reading.default_currency,
-        pause: search.pause,
-        window: search.window,
-        key_life: search.key_life,
-        breadth: if search.fuzzy { Breadth::Fuzzy } else { Breadth::Strict },
-        memory_bytes: search.memory << 20,
-        threads: search.threads,
-        failed_words: reading.failed_status.clone(),
-        moved_words: reading.moved_status.clone(),
-    })
-}
-
-fn separator(text: &str) -> Result<u8, Failure> {
-    match text.as_bytes() {
-        b"tab" | b"\\t" | b"\t" => Ok(b'\t'),
-        [byte] if !byte.is_ascii_alphanumeric() && *byte != b'"' => Ok(*byte),
-        _ => Err(Failure::Usage(format!(
-            "--separator {text}: expected one character that is no letter, digit or quote, or tab"
-        ))),
-    }
-}
-
-fn currency(text: &str) -> Result<Currency, String> {
-    Currency::read(text.as_bytes()).ok_or_else(|| "expected three letters such as EUR".to_owned())
-}
-
-/// `90s`, `2m`, `24h`, `3d`, `500ms`; a bare number is seconds.
-fn span(text: &str) -> Result<Duration, String> {
-    let expected = || "expected a number with ms, s, m, h or d, such as 90s or 3d".to_owned();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| expected())?;
-    let seconds =
-        |each: u64| number.checked_mul(each).map(Duration::from_secs).ok_or_else(expected);
-    match unit {
-        "ms" => Ok(Duration::from_millis(number)),
-        "" | "s" => seconds(1),
-        "m" | "min" => seconds(60),
-        "h" => seconds(3_600),
-        "d" => seconds(86_400),
-        _ => Err(expected()),
-    }
-}
-
 fn run_generate(args: &GenerateArgs, stdout: &mut dyn Write) -> Result<u8, Failure> {
     let plan = Plan { seed: args.seed, rows: args.rows, duplicates_per_mille: args.duplicates };
     let mut truth = match &args.truth {
@@ -495,4 +215,95 @@ fn run_evaluate(args: &EvaluateArgs, stdout: &mut dyn Write) -> Result<u8, Failu
     }
     writeln!(stdout, "{tables}")?;
     Ok(OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::args::span;
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn ran(arguments: &[&str]) -> (u8, String) {
+        let arguments = std::iter::once("forensics").chain(arguments.iter().copied());
+        let parsed = Alone::try_parse_from(arguments).unwrap();
+        let mut out = Vec::new();
+        let code = run(parsed.args, &mut out);
+        (code, String::from_utf8(out).unwrap())
+    }
+
+    fn file(text: &str) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        file
+    }
+
+    const TWICE: &str = "payment_id,order_id,created_at\n\
+        P1,ORD-1,2026-09-07T10:00:00Z\nP2,ORD-1,2026-09-07T10:00:01Z\n";
+    const ONCE: &str = "payment_id,order_id,created_at\nP1,ORD-1,2026-09-07T10:00:00Z\n";
+
+    #[test]
+    fn the_exit_code_tells_clean_found_and_unusable_apart() {
+        for (text, code, part) in [
+            (ONCE, OK, "No purchase was paid more than once."),
+            (TWICE, FINDINGS, "1 purchase was paid more than once"),
+            ("nothing\n", USAGE, ""),
+        ] {
+            let file = file(text);
+            let (got, out) = ran(&[file.path().to_str().unwrap()]);
+            assert_eq!(got, code, "{out}");
+            assert!(out.contains(part), "{out}");
+        }
+        assert_eq!(ran(&[]).0, USAGE);
+        assert_eq!(
+            ran(&["--database", "sqlite:/nonexistent/x.db", "--query", "select 1"]).0,
+            UNREACHABLE
+        );
+        assert_eq!(ran(&["--separator", "ab", "x.csv"]).0, USAGE);
+    }
+
+    #[test]
+    fn json_and_the_page_are_written() {
+        let file = file(TWICE);
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join("report.html");
+        let arguments =
+            [file.path().to_str().unwrap(), "--format", "json", "--html", page.to_str().unwrap()];
+        let (code, out) = ran(&arguments);
+        assert_eq!(code, FINDINGS);
+        assert!(out.contains("\"format_version\": 1"));
+        assert!(fs::read_to_string(&page).unwrap().starts_with("<!doctype html>"));
+        let (code, _) = ran(&[arguments[0], "--html", "/nonexistent/report.html"]);
+        assert_eq!(code, USAGE);
+    }
+
+    #[test]
+    fn made_up_payments_are_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (out, truth) = (folder.path().join("p.csv"), folder.path().join("t.csv"));
+        let (out, truth) = (out.to_str().unwrap(), truth.to_str().unwrap());
+        let (code, _) =
+            ran(&["generate", "--rows", "2000", "--seed", "5", "--out", out, "--truth", truth]);
+        assert_eq!(code, OK);
+        let known = fs::read_to_string(truth).unwrap().lines().count() - 1;
+        let (code, text) = ran(&[out, "--limit", "3"]);
+        assert_eq!(code, FINDINGS);
+        assert!(text.contains(&format!("{known} purchases were paid more than once")), "{text}");
+    }
+
+    #[test]
+    fn spans_are_read_in_their_units() {
+        assert_eq!(span("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(span("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(span("3d"), Ok(Duration::from_secs(259_200)));
+        assert!(span("soon").is_err() && span("3w").is_err() && span("-1s").is_err());
+    }
 }

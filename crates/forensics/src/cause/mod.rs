@@ -5,6 +5,7 @@
 //! it would leave. The weights are learned for each source from all its clusters, so that one gap
 //! of two seconds, which alone says little, is read in the light of a hundred clusters beside it.
 
+mod candidates;
 pub(crate) mod learn;
 pub(crate) mod model;
 pub(crate) mod schedules;

@@ -357,12 +357,11 @@ impl Columns {
 
     fn check(&self, header: &[String], name: &str) -> Result<(), Error> {
         let has = |field| self.of(field).is_some();
+        let shared =
+            has(Field::Reference) || has(Field::Key) || (has(Field::Payer) && has(Field::Amount));
         let missing = if !has(Field::Time) {
             "no column with the time of a payment (usually created_at); name one with --time"
-        } else if !has(Field::Reference)
-            && !has(Field::Key)
-            && !(has(Field::Payer) && has(Field::Amount))
-        {
+        } else if !shared {
             "nothing that two records of one purchase would share (usually order_id, else \
              idempotency_key, else payer and amount); name a column with --reference"
         } else {

@@ -10,7 +10,8 @@ use super::split::{Shape, Splitter};
 use crate::error::Error;
 use crate::options::{Header, Options};
 use crate::value::amount::{AmountStyle, AmountUnit, Decimal, DecimalEvidence};
-use crate::value::time::{DateOrder, OrderEvidence, TimeStyle};
+use crate::value::order::OrderEvidence;
+use crate::value::time::{DateOrder, TimeStyle};
 use crate::value::trimmed;
 
 /// How one file is laid out.

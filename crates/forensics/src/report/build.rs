@@ -45,12 +45,14 @@ pub(crate) fn build(
     options: &Options,
 ) -> Report {
     let names: Vec<String> = named.iter().map(|one| one.name.clone()).collect();
-    let column = if layouts.iter().any(|layout| layout.columns.of(Field::Key).is_some()) {
-        KeyColumn::Present
-    } else {
-        KeyColumn::Absent
-    };
-    let mut judged = judge_all(found.clusters, column, nanos(options.key_life));
+    let columns: Vec<KeyColumn> = layouts
+        .iter()
+        .map(|layout| match layout.columns.of(Field::Key) {
+            Some(_) => KeyColumn::Present,
+            None => KeyColumn::Absent,
+        })
+        .collect();
+    let mut judged = judge_all(found.clusters, &columns, nanos(options.key_life));
     judged.sort_by_cached_key(|one| {
         let stake = one.cluster.money().map_or(0, |money| money.at_stake_minor);
         (
@@ -92,7 +94,7 @@ pub(crate) fn build(
     }
 }
 
-fn judge_all(clusters: Vec<Cluster>, column: KeyColumn, key_life_ns: i64) -> Vec<Judged> {
+fn judge_all(clusters: Vec<Cluster>, columns: &[KeyColumn], key_life_ns: i64) -> Vec<Judged> {
     let mut by_source: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
     for (at, cluster) in clusters.iter().enumerate() {
         by_source.entry(cluster.source.as_deref()).or_default().push(at);
@@ -110,6 +112,13 @@ fn judge_all(clusters: Vec<Cluster>, column: KeyColumn, key_life_ns: i64) -> Vec
         .into_iter()
         .zip(diagnoses.into_values())
         .map(|(cluster, diagnosis)| {
+            // Of several exports one may show keys and another not.
+            let shows = |file: u32| columns.get(file as usize) == Some(&KeyColumn::Present);
+            let column = if cluster.payments().any(|member| shows(member.place.file)) {
+                KeyColumn::Present
+            } else {
+                KeyColumn::Absent
+            };
             let verdict = judge(&cluster, &diagnosis, column, key_life_ns);
             Judged { cluster, diagnosis, verdict }
         })
@@ -243,11 +252,15 @@ fn verdict_totals(judged: &[Judged]) -> Vec<VerdictTotal> {
     let mut all: Vec<VerdictTotal> = by_verdict
         .into_iter()
         .map(|(verdict, causes)| {
-            let clusters = causes.values().sum();
+            let clusters: u64 = causes.values().sum();
             let mut ranked: Vec<(Cause, u64)> = causes.into_iter().collect();
             ranked.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
             let mut changes = vec![verdict.change().to_owned()];
-            changes.extend(ranked.into_iter().map(|(cause, _)| cause.change().to_owned()));
+            // What a twentieth of the purchases came from is not what to change first.
+            const SHARE_LEAST: u64 = 20;
+            const CAUSES_MAX: usize = 3;
+            let main = ranked.into_iter().filter(|(_, count)| count * SHARE_LEAST >= clusters);
+            changes.extend(main.take(CAUSES_MAX).map(|(cause, _)| cause.change().to_owned()));
             VerdictTotal {
                 verdict,
                 label: verdict.label().to_owned(),

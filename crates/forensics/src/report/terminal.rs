@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::words::{self, count, seconds, thousands};
 use super::{ClusterReport, MoneyTotal, Report, plot};
@@ -13,14 +12,14 @@ use crate::value::amount::Currency;
 pub(crate) fn render(report: &Report, width: u16, clusters_max: usize) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = read_section(&mut text, report);
+    let _ = read_section(&mut text, report, width);
     let _ = findings_section(&mut text, report, width, clusters_max);
-    let _ = explained_section(&mut text, report);
-    let _ = problems_section(&mut text, report);
+    let _ = explained_section(&mut text, report, width);
+    let _ = problems_section(&mut text, report, width);
     text
 }
 
-fn read_section(out: &mut String, report: &Report) -> std::fmt::Result {
+fn read_section(out: &mut String, report: &Report, width: u16) -> std::fmt::Result {
     for input in &report.inputs {
         let packed = if input.packed { ", unpacked" } else { "" };
         writeln!(
@@ -34,7 +33,7 @@ fn read_section(out: &mut String, report: &Report) -> std::fmt::Result {
         )?;
         let taken: Vec<String> =
             input.columns.iter().map(|(field, column)| format!("{field} = {column}")).collect();
-        writeln!(out, "  columns: {}", taken.join(", "))?;
+        wrapped(out, "  columns: ", &taken.join(", "), width)?;
         for guess in &input.guesses {
             writeln!(out, "  guessed: {guess}")?;
         }
@@ -87,7 +86,7 @@ fn findings_section(
         writeln!(out, "\nGaps between the payments of one purchase (log scale)\n{histogram}")?;
     }
     causes(out, report, width)?;
-    changes(out, report)
+    changes(out, report, width)
 }
 
 fn headline(report: &Report) -> String {
@@ -155,21 +154,37 @@ fn causes(out: &mut String, report: &Report, width: u16) -> std::fmt::Result {
     writeln!(out, "{table}")
 }
 
-fn changes(out: &mut String, report: &Report) -> std::fmt::Result {
+fn changes(out: &mut String, report: &Report, width: u16) -> std::fmt::Result {
     writeln!(out, "\nWhat to change")?;
     for verdict in &report.verdicts {
-        writeln!(
-            out,
-            "- {} ({}): {}",
-            verdict.label,
-            count(verdict.clusters, "purchase", "purchases"),
-            verdict.explanation
-        )?;
+        let purchases = count(verdict.clusters, "purchase", "purchases");
+        let fault = format!("{} ({purchases}): {}", verdict.label, verdict.explanation);
+        wrapped(out, "- ", &fault, width)?;
         for change in &verdict.changes {
-            writeln!(out, "    {change}")?;
+            wrapped(out, "    → ", change, width)?;
         }
     }
     Ok(())
+}
+
+/// A paragraph behind a mark, broken at blanks, its further lines indented as far as the first.
+fn wrapped(out: &mut String, mark: &str, text: &str, width: u16) -> std::fmt::Result {
+    let indent = mark.chars().count();
+    let room = usize::from(width).saturating_sub(indent).max(20);
+    let mut line = String::new();
+    let mut lead = mark.to_owned();
+    for word in text.split(' ') {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+            writeln!(out, "{lead}{line}")?;
+            line.clear();
+            lead = " ".repeat(indent);
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(out, "{lead}{line}")
 }
 
 /// Each reason why records that look alike are no duplicates, with how often it held.
@@ -232,16 +247,16 @@ pub(crate) fn explained_lines(report: &Report) -> Vec<String> {
     lines
 }
 
-fn explained_section(out: &mut String, report: &Report) -> std::fmt::Result {
+fn explained_section(out: &mut String, report: &Report, width: u16) -> std::fmt::Result {
     let lines = explained_lines(report);
     if !lines.is_empty() {
         writeln!(out, "\nNot counted as duplicates")?;
         for line in lines {
-            writeln!(out, "- {line}")?;
+            wrapped(out, "- ", &line, width)?;
         }
     }
     for limit in &report.limits {
-        writeln!(out, "- {limit}")?;
+        wrapped(out, "- ", limit, width)?;
     }
     if report.inputs.iter().any(|input| !input.columns.contains_key("reference"))
         || report.settings.fuzzy
@@ -255,14 +270,15 @@ fn explained_section(out: &mut String, report: &Report) -> std::fmt::Result {
     Ok(())
 }
 
-fn problems_section(out: &mut String, report: &Report) -> std::fmt::Result {
+fn problems_section(out: &mut String, report: &Report, width: u16) -> std::fmt::Result {
     const SHOWN: usize = 5;
     if report.problems.is_empty() {
         return Ok(());
     }
     writeln!(out, "\nRows to look at ({} left out)", thousands(report.rows_left_out))?;
     for problem in &report.problems {
-        writeln!(out, "- {}: {}", count(problem.rows, "row", "rows"), problem.explanation)?;
+        let rows = count(problem.rows, "row", "rows");
+        wrapped(out, "- ", &format!("{rows}: {}", problem.explanation), width)?;
         for example in problem.examples.iter().take(SHOWN) {
             writeln!(out, "    {}:{}: found '{}'", example.file, example.line, example.found)?;
         }
@@ -275,9 +291,8 @@ fn problems_section(out: &mut String, report: &Report) -> std::fmt::Result {
 
 fn table(width: u16) -> Table {
     let mut table = Table::new();
-    table
-        .load_style(UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(width);
+    // One line under the header; more lines than text is no table.
+    let style = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+    table.load_style(style).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table
 }

@@ -92,6 +92,14 @@ const DIGITS_MAX: u32 = 18;
 /// code on either side.
 pub(crate) fn read(field: &[u8], decimal: Decimal) -> Option<Amount> {
     let mut text = trimmed(field);
+    // Bare digits are what most exports hold.
+    if let [first, .., last] = text
+        && first.is_ascii_digit()
+        && last.is_ascii_digit()
+    {
+        let (digits, decimals) = number(text, decimal)?;
+        return Some(Amount { digits, decimals, currency: None });
+    }
     let mut negative = false;
     let mut currency = None;
     if let Some(inner) = text.strip_prefix(b"(").and_then(|rest| rest.strip_suffix(b")")) {

@@ -57,6 +57,9 @@ fn unmarked(text: &[u8]) -> &[u8] {
 
 /// `9.91214E+15` or `9,91214E+15`: digits, at most one point, an exponent.
 fn is_scientific(text: &[u8]) -> bool {
+    if !text.first().is_some_and(u8::is_ascii_digit) {
+        return false;
+    }
     // A spreadsheet writes a sign after the E; `1E5` without one is a plausible id and stays one.
     let Some(at) = text.iter().position(|byte| byte.eq_ignore_ascii_case(&b'e')) else {
         return false;
@@ -70,7 +73,6 @@ fn is_scientific(text: &[u8]) -> bool {
     });
     plain
         && points <= 1
-        && mantissa.first().is_some_and(u8::is_ascii_digit)
         && matches!(sign, b'+' | b'-')
         && !digits.is_empty()
         && digits.iter().all(u8::is_ascii_digit)

@@ -3,6 +3,7 @@
 
 pub(crate) mod amount;
 pub(crate) mod id;
+pub(crate) mod order;
 pub(crate) mod time;
 pub(crate) mod words;
 
@@ -10,6 +11,13 @@ pub(crate) mod words;
 /// a byte order mark that was pasted into the middle of a file.
 pub(crate) fn trimmed(mut field: &[u8]) -> &[u8] {
     const BLANKS: [&[u8]; 3] = [b"\xc2\xa0", b"\xe2\x80\xaf", b"\xef\xbb\xbf"];
+    // Nearly every field starts and ends with a printed ASCII sign; then there is nothing to do.
+    if let [first, .., last] = field
+        && first.is_ascii_graphic()
+        && last.is_ascii_graphic()
+    {
+        return field;
+    }
     loop {
         field = field.trim_ascii();
         let before = field.len();

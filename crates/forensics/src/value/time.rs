@@ -107,7 +107,7 @@ pub(crate) fn read(field: &[u8], style: &TimeStyle) -> Option<Moment> {
     general(text, style)
 }
 
-fn digits(text: &[u8]) -> Option<i64> {
+pub(super) fn digits(text: &[u8]) -> Option<i64> {
     const LONGEST: usize = 18;
     if text.is_empty() || text.len() > LONGEST {
         return None;
@@ -385,48 +385,6 @@ fn is_weekday(word: &[u8]) -> bool {
     word.get(..3).is_some_and(|head| DAYS.iter().any(|day| head.eq_ignore_ascii_case(day)))
 }
 
-/// What the dates of a sample say about the order of day and month.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct OrderEvidence {
-    day_first: u32,
-    month_first: u32,
-    unclear: u32,
-    dots: bool,
-}
-
-impl OrderEvidence {
-    /// Looks at one field.
-    pub(crate) fn see(&mut self, field: &[u8]) {
-        let text = trimmed(field);
-        let separator = match text.iter().find(|byte| !byte.is_ascii_digit()) {
-            Some(byte @ (b'/' | b'.' | b'-')) => *byte,
-            _ => return,
-        };
-        let mut parts = text.splitn(3, |byte| *byte == separator);
-        let (Some(first), Some(second)) = (parts.next(), parts.next()) else { return };
-        let (Some(first), Some(second), true) = (digits(first), digits(second), first.len() <= 2)
-        else {
-            return;
-        };
-        self.dots |= separator == b'.';
-        match (first > 12, second > 12) {
-            (true, _) => self.day_first += 1,
-            (_, true) => self.month_first += 1,
-            _ => self.unclear += 1,
-        }
-    }
-
-    /// The order, and whether it had to be guessed.
-    pub(crate) fn verdict(self) -> (DateOrder, bool) {
-        let guessed = self.unclear > 0 && self.day_first == self.month_first && !self.dots;
-        if self.month_first > self.day_first {
-            (DateOrder::MonthFirst, false)
-        } else {
-            (DateOrder::DayFirst, guessed)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -515,19 +473,5 @@ mod tests {
         // Two instants around the end of summer time, one second apart.
         let (before, after) = (at("2026-10-25 01:59:59").ns, at("2026-10-25 02:00:00").ns);
         assert_eq!(after - before, SECOND_NS);
-    }
-
-    #[test]
-    fn the_order_of_day_and_month_is_found_from_a_sample() {
-        let verdict = |fields: &[&str]| {
-            let mut evidence = OrderEvidence::default();
-            fields.iter().for_each(|field| evidence.see(field.as_bytes()));
-            evidence.verdict()
-        };
-        assert_eq!(verdict(&["03/04/2026", "13/04/2026"]), (DateOrder::DayFirst, false));
-        assert_eq!(verdict(&["03/04/2026", "03/14/2026"]), (DateOrder::MonthFirst, false));
-        assert_eq!(verdict(&["03.04.2026"]), (DateOrder::DayFirst, false));
-        assert_eq!(verdict(&["03/04/2026"]), (DateOrder::DayFirst, true));
-        assert_eq!(verdict(&["2026-09-07"]), (DateOrder::DayFirst, false));
     }
 }

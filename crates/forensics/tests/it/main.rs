@@ -1,4 +1,5 @@
 //! The crate from outside: records in, reports out.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bad_input;
 mod cases;
