@@ -45,6 +45,19 @@ impl Confusion {
         share(all - missed, all - missed + self.false_alarms)
     }
 
+    fn empty(title: &str) -> Self {
+        let counts = [[0; COLUMNS]; Cause::ALL.len()];
+        Self { title: title.to_owned(), counts, false_alarms: 0, miscounted: 0 }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.counts.iter_mut().flatten().zip(other.counts.iter().flatten()) {
+            *mine += theirs;
+        }
+        self.false_alarms += other.false_alarms;
+        self.miscounted += other.miscounted;
+    }
+
     fn at(&self, cause: Cause, column: usize) -> u64 {
         self.counts.get(cause.number()).and_then(|row| row.get(column)).copied().unwrap_or(0)
     }
@@ -73,32 +86,52 @@ pub struct Evaluation {
     pub matrices: Vec<Confusion>,
 }
 
-/// Makes about `rows` payments from `seed`, examines them under three conditions, and compares
+/// A world so small that each source has about two duplicates, and how many such worlds are made.
+const SMALL_ROWS: u64 = 500;
+const SMALL_WORLDS: u64 = 40;
+
+/// Made-up payments and their truth.
+struct World {
+    payments: String,
+    truth: BTreeMap<String, (Cause, u64)>,
+}
+
+impl World {
+    fn make(seed: u64, rows: u64) -> Result<Self, Error> {
+        let plan = Plan { seed, rows, duplicates_per_mille: 100 };
+        let (mut payments, mut truth) = (Vec::new(), Vec::new());
+        generate(&plan, &mut payments, &mut truth)
+            .map_err(|cause| Error::machine("made-up payments cannot be kept", &cause))?;
+        Ok(Self {
+            payments: String::from_utf8_lossy(&payments).into_owned(),
+            truth: read_truth(&String::from_utf8_lossy(&truth)),
+        })
+    }
+}
+
+/// Makes about `rows` payments from `seed`, examines them under several conditions, and compares
 /// with the truth.
 ///
 /// # Errors
 /// What [`analyse`](crate::analyse()) fails with.
 pub fn evaluate(seed: u64, rows: u64) -> Result<Evaluation, Error> {
-    let plan = Plan { seed, rows, duplicates_per_mille: 100 };
-    let (mut payments, mut truth) = (Vec::new(), Vec::new());
-    generate(&plan, &mut payments, &mut truth)
-        .map_err(|cause| Error::machine("made-up payments cannot be kept", &cause))?;
-    let payments = String::from_utf8_lossy(&payments).into_owned();
-    let truth = read_truth(&String::from_utf8_lossy(&truth));
-    let seconds: String = payments.lines().map(|line| whole_seconds(line) + "\n").collect();
-    let mut without_source = Options::default();
+    let usual = Options::default();
+    let mut one_source = Options::default();
     // A column of one value stands for none: every record then has the same source.
-    without_source.columns.insert(crate::Field::Source, "currency".to_owned());
-    without_source.columns.insert(crate::Field::Currency, "currency".to_owned());
-    let conditions = [
-        ("milliseconds, source known", &payments, Options::default()),
-        ("whole seconds, source known", &seconds, Options::default()),
-        ("milliseconds, all sources in one", &payments, without_source),
-    ];
-    let matrices = conditions
-        .into_iter()
-        .map(|(title, text, options)| confusion(title, text, &options, &truth))
-        .collect::<Result<_, _>>()?;
+    one_source.columns.insert(crate::Field::Source, "currency".to_owned());
+    one_source.columns.insert(crate::Field::Currency, "currency".to_owned());
+    let world = World::make(seed, rows)?;
+    let mut matrices = vec![confusion("milliseconds, source known", &world, &usual)?];
+    let payments = world.payments.lines().map(|line| whole_seconds(line) + "\n").collect();
+    let seconds = World { payments, truth: world.truth.clone() };
+    matrices.push(confusion("whole seconds, source known", &seconds, &usual)?);
+    matrices.push(confusion("milliseconds, all sources in one", &world, &one_source)?);
+    let mut small = Confusion::empty("milliseconds, about two duplicates for each source");
+    for number in 1..=SMALL_WORLDS {
+        let world = World::make(seed.wrapping_add(number), SMALL_ROWS)?;
+        small.add(&confusion("", &world, &usual)?);
+    }
+    matrices.push(small);
     Ok(Evaluation { matrices })
 }
 
@@ -122,13 +155,9 @@ fn read_truth(text: &str) -> BTreeMap<String, (Cause, u64)> {
         .collect()
 }
 
-fn confusion(
-    title: &str,
-    payments: &str,
-    options: &Options,
-    truth: &BTreeMap<String, (Cause, u64)>,
-) -> Result<Confusion, Error> {
-    let bytes = Box::new(Cursor::new(payments.as_bytes().to_vec()));
+fn confusion(title: &str, world: &World, options: &Options) -> Result<Confusion, Error> {
+    let truth = &world.truth;
+    let bytes = Box::new(Cursor::new(world.payments.as_bytes().to_vec()));
     let input = Input::Stream { name: "made-up payments".to_owned(), bytes };
     let report = analyse(vec![input], options, &|_| {})?;
     let mut said: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
@@ -145,14 +174,15 @@ fn confusion(
         }
         said.insert(&cluster.label, (column, cluster.payments));
     }
-    let mut counts = [[0; COLUMNS]; Cause::ALL.len()];
+    let mut confusion = Confusion { false_alarms, miscounted, ..Confusion::empty(title) };
     for (order, (cause, _)) in truth {
         let column = said.get(order.as_str()).map_or(MISSED, |(column, _)| *column);
-        if let Some(slot) = counts.get_mut(cause.number()).and_then(|row| row.get_mut(column)) {
+        let row = confusion.counts.get_mut(cause.number());
+        if let Some(slot) = row.and_then(|row| row.get_mut(column)) {
             *slot += 1;
         }
     }
-    Ok(Confusion { title: title.to_owned(), counts, false_alarms, miscounted })
+    Ok(confusion)
 }
 
 impl Evaluation {

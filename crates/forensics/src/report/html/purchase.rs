@@ -35,7 +35,7 @@ pub(super) fn article(out: &mut String, cluster: &ClusterReport, open: bool) -> 
     let shares: Vec<String> = cluster
         .causes
         .iter()
-        .map(|one| format!("{} {:.0} %", one.cause.label(), one.share * 100.0))
+        .map(|one| format!("{} {:.0}\u{a0}%", one.cause.label(), one.share * 100.0))
         .collect();
     let lead = if cluster.ambiguous { "ambiguous: " } else { "" };
     fact("Cause", &format!("{lead}{}", shares.join(", ")))?;
