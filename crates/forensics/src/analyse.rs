@@ -105,5 +105,5 @@ pub fn analyse(
     let finest: Vec<Grain> = scanned.files.iter().map(|file| file.finest).collect();
     let search = Search { stores: &stores, layouts: &layouts, finest: &finest, options, threads };
     let found = search.run(&shelves)?;
-    Ok(build(&named, &layouts, &scanned, found, options))
+    Ok(build(&named, &layouts, &scanned, found, options, threads))
 }

@@ -95,10 +95,11 @@ struct Lookup<'a> {
     window_at: u64,
 }
 
-/// One read where the next record is far: a few ordinary records.
-const FAR_BYTES: usize = 1 << 10;
-/// One read where the next record is near: many records for one call.
-const NEAR_BYTES: usize = 64 << 10;
+/// One read where the next record is far: an ordinary record.
+const FAR_BYTES: usize = 512;
+/// One read where the next record is near: several records for one call. Copying what nobody needs
+/// costs more than another call, so near is near.
+const NEAR_BYTES: usize = 8 << 10;
 
 impl<'a> Fetcher<'a> {
     pub(crate) fn new(
@@ -137,7 +138,7 @@ impl<'a> Fetcher<'a> {
             let near =
                 order.get(step + 1).and_then(|(_, next)| entries.get(*next)).is_some_and(|next| {
                     next.file() == entry.file()
-                        && next.offset() - entry.offset() < (NEAR_BYTES / 2) as u64
+                        && next.offset() - entry.offset() < (NEAR_BYTES / 4) as u64
                 });
             let Some(lookup) = self.files.get_mut(entry.file() as usize) else { continue };
             if let Some(row) = lookup.row(entry, near)? {

@@ -1,6 +1,8 @@
 //! From clusters and counts to the report.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use super::words;
 use super::{
@@ -43,6 +45,7 @@ pub(crate) fn build(
     scanned: &Scanned,
     found: Found,
     options: &Options,
+    threads: usize,
 ) -> Report {
     let names: Vec<String> = named.iter().map(|one| one.name.clone()).collect();
     let columns: Vec<KeyColumn> = layouts
@@ -52,7 +55,7 @@ pub(crate) fn build(
             None => KeyColumn::Absent,
         })
         .collect();
-    let mut judged = judge_all(found.clusters, &columns, nanos(options.key_life));
+    let mut judged = judge_all(found.clusters, &columns, nanos(options.key_life), threads);
     judged.sort_by_cached_key(|one| {
         let stake = one.cluster.money().map_or(0, |money| money.at_stake_minor);
         (
@@ -94,7 +97,12 @@ pub(crate) fn build(
     }
 }
 
-fn judge_all(clusters: Vec<Cluster>, columns: &[KeyColumn], key_life_ns: i64) -> Vec<Judged> {
+fn judge_all(
+    clusters: Vec<Cluster>,
+    columns: &[KeyColumn],
+    key_life_ns: i64,
+    threads: usize,
+) -> Vec<Judged> {
     let mut by_source: BTreeMap<Option<&str>, Vec<usize>> = BTreeMap::new();
     for (at, cluster) in clusters.iter().enumerate() {
         by_source.entry(cluster.source.as_deref()).or_default().push(at);
@@ -103,11 +111,7 @@ fn judge_all(clusters: Vec<Cluster>, columns: &[KeyColumn], key_life_ns: i64) ->
     groups.sort_by_key(|group| std::cmp::Reverse(group.len()));
     let rest: Vec<usize> = groups.drain(SOURCES_MAX.min(groups.len())..).flatten().collect();
     groups.push(rest);
-    let mut diagnoses: BTreeMap<usize, Diagnosis> = BTreeMap::new();
-    for group in groups {
-        let members: Vec<&Cluster> = group.iter().filter_map(|at| clusters.get(*at)).collect();
-        diagnoses.extend(group.iter().copied().zip(diagnose(&members)));
-    }
+    let diagnoses = diagnose_all(&clusters, &groups, threads);
     clusters
         .into_iter()
         .zip(diagnoses.into_values())
@@ -123,6 +127,34 @@ fn judge_all(clusters: Vec<Cluster>, columns: &[KeyColumn], key_life_ns: i64) ->
             Judged { cluster, diagnosis, verdict }
         })
         .collect()
+}
+
+/// Reads each source by itself, several at a time.
+fn diagnose_all(
+    clusters: &[Cluster],
+    groups: &[Vec<usize>],
+    threads: usize,
+) -> BTreeMap<usize, Diagnosis> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = BTreeMap::new();
+        while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let members: Vec<&Cluster> = group.iter().filter_map(|at| clusters.get(*at)).collect();
+            done.extend(group.iter().copied().zip(diagnose(&members)));
+        }
+        done
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads.min(groups.len())).map(|_| scope.spawn(work)).collect();
+        let mut all = BTreeMap::new();
+        for worker in workers {
+            match worker.join() {
+                Ok(done) => all.extend(done),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        all
+    })
 }
 
 fn inputs(named: &[Named], layouts: &[Layout], scanned: &Scanned) -> Vec<InputReport> {
