@@ -27,6 +27,20 @@ fn b19_the_life_of_one_payment_is_one_chain() {
 }
 
 #[test]
+fn b19_two_chains_of_one_order_are_two_payments_of_what_was_taken() {
+    let report = examine(
+        "id,parent_id,order_id,type,amount,currency,created_at\n\
+         A6,,ORD-6,auth,50.00,EUR,2026-09-01T10:00:00Z\n\
+         A7,,ORD-6,auth,50.00,EUR,2026-09-01T10:00:02Z\n\
+         S7,A7,ORD-6,settled,58.00,EUR,2026-09-03T10:00:00Z\n\
+         S6,A6,ORD-6,settled,58.00,EUR,2026-09-03T11:00:00Z\n",
+    );
+    let cluster = cluster(&report, "ORD-6");
+    assert_eq!((ids(cluster), cluster.gaps_s.as_slice()), (vec!["A6", "A7"], &[2.0][..]));
+    assert_eq!(cluster.surplus_minor, Some(5800));
+}
+
+#[test]
 fn b19_without_a_link_or_reference_an_equal_amount_is_another_payment() {
     let report = examine(
         "id,parent_id,customer_id,type,amount,currency,created_at\n\
