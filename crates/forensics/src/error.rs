@@ -28,7 +28,8 @@ impl Error {
         Self { kind: ErrorKind::Usage, text: text.into() }
     }
 
-    /// A database or file did not answer.
+    /// A database did not answer.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(crate) fn unreachable(text: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Unreachable, text: text.into() }
     }
