@@ -145,9 +145,7 @@ mod tests {
 
     #[test]
     fn moments_are_exact_and_the_end_of_time_is_infinity() {
-        for micros in
-            [0, 1, -1, EPOCH_MICROS, 1_764_493_200_123_457, i64::MAX - 1, i64::MAX]
-        {
+        for micros in [0, 1, -1, EPOCH_MICROS, 1_764_493_200_123_457, i64::MAX - 1, i64::MAX] {
             assert_eq!(there_and_back(micros), micros);
         }
     }

@@ -233,10 +233,8 @@ pub(super) fn any_policy() -> impl Strategy<Value = Policy> {
         .prop_map(
             |(lease, run_max, retention, counterparty, rerun, on_mismatch, bind, questions)| {
                 // Not found is proof only the second time, so one question is not allowed there.
-                let asks_twice = matches!(
-                    counterparty,
-                    Counterparty::Answers { not_found_after: Some(_) }
-                );
+                let asks_twice =
+                    matches!(counterparty, Counterparty::Answers { not_found_after: Some(_) });
                 let questions = if asks_twice { questions.max(2) } else { questions };
                 let choices = Choices {
                     lease,
