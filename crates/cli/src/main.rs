@@ -29,7 +29,7 @@ enum Command {
     /// A payments API that loses answers, and an exercise about safe retries with its grader
     Lab(cmd::lab::Args),
     /// Find duplicate payments in records and name the cause
-    Forensics(cmd::forensics::Args),
+    Forensics(Box<cmd::forensics::Args>),
 }
 
 fn main() -> ExitCode {
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
         Command::Lab(arguments) => Ok(cmd::lab::run(arguments)),
         Command::Forensics(arguments) => {
             let mut stdout = std::io::stdout().lock();
-            Ok(ExitCode::from(cmd::forensics::run(arguments, &mut stdout)))
+            Ok(ExitCode::from(cmd::forensics::run(*arguments, &mut stdout)))
         }
     };
     match ended {

@@ -8,7 +8,14 @@ use std::collections::BTreeSet;
 const LIST: &str = "scripts/features";
 
 /// The packages that users add to their own programs.
-const CHOSEN_FROM: [&str; 4] = ["samekey-core", "samekey-store", "samekey", "samekey-client"];
+const CHOSEN_FROM: [&str; 6] = [
+    "samekey-core",
+    "samekey-store",
+    "samekey",
+    "samekey-client",
+    "samekey-lab",
+    "samekey-forensics",
+];
 
 fn problems(files: &[File], packages: &[Manifest]) -> Vec<String> {
     let list = files.iter().find(|f| f.path == LIST).map_or("", |f| f.text.as_str());
