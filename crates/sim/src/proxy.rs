@@ -3,7 +3,7 @@
 //! message still on its way.
 //!
 //! It runs on a thread of its own, so that a test may block. What it does not do: TLS (it answers
-//! that it has none), copying, and messages of more than [`wire::MESSAGE_BYTES_MAX`].
+//! that it has none), copying, and messages of more than `wire::MESSAGE_BYTES_MAX`.
 //!
 //! Read next: `proxy/pump.rs` for what happens on one connection.
 

@@ -119,6 +119,7 @@ pub(crate) fn no_free_connection() -> StoreError {
     )
 }
 
+#[cfg(feature = "postgres")]
 /// No connection can be made.
 pub(crate) fn unreachable() -> StoreError {
     StoreError::new(
