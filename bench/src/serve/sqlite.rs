@@ -1,4 +1,4 @@
-//! The forms on SQLite. Both go through the one writer and its grouped commits.
+//! The forms on SQLite: keyed, the same insert through the same writer without a key, and by hand.
 
 use super::{NewOrder, answer, new_id};
 use crate::load::Failure;
@@ -7,16 +7,20 @@ use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 use samekey::core::key::Org;
 use samekey::store::sqlite::{AtomicEnd, SqliteLedger};
 use samekey::{Answer, BoxError, Caller, Engine, Route};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const INSERT: &str = "insert into orders (id, org_id, amount) values (?1, ?2, ?3)";
 
+/// As long as another writer may hold the file.
+const BUSY_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+
 struct App {
     engine: Engine<SqliteLedger>,
+    by_hand: Arc<Mutex<Connection>>,
     route: Route,
     caller: Caller,
 }
@@ -35,10 +39,19 @@ pub async fn router(address: &str, route: Route) -> Result<Router, Failure> {
             ))
         })
         .await??;
-    let app = App { engine: Engine::new(ledger), route, caller: Caller::of(Org::new("bench")?) };
+    let connection = Connection::open(address.trim_start_matches("sqlite:"))?;
+    connection.busy_timeout(BUSY_WAIT)?;
+    connection.execute_batch("pragma journal_mode = wal; pragma synchronous = full")?;
+    let app = App {
+        engine: Engine::new(ledger),
+        by_hand: Arc::new(Mutex::new(connection)),
+        route,
+        caller: Caller::of(Org::new("bench")?),
+    };
     Ok(Router::new()
         .route("/keyed", post(keyed))
         .route("/plain", post(plain))
+        .route("/by-hand", post(by_hand))
         .with_state(Arc::new(app)))
 }
 
@@ -67,5 +80,22 @@ async fn plain(State(app): State<Arc<App>>, body: Bytes) -> Response {
     match written {
         Ok(Some(answer)) => answer.into_response(),
         Ok(None) | Err(_) => http::StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// The same handler as people write it without a key: one connection, begin, insert, commit.
+async fn by_hand(State(app): State<Arc<App>>, body: Bytes) -> Response {
+    let connection = Arc::clone(&app.by_hand);
+    let written = tokio::task::spawn_blocking(move || {
+        let mut connection = connection.lock().map_err(|_| "another request panicked")?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let answer = insert(&transaction, &body)?;
+        transaction.commit()?;
+        Ok::<Answer, BoxError>(answer)
+    })
+    .await;
+    match written {
+        Ok(Ok(answer)) => answer.into_response(),
+        Ok(Err(_)) | Err(_) => http::StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }

@@ -10,7 +10,7 @@
 
 use super::fault::of_commit;
 use super::guard::Guard;
-use super::job::{Fate, Job, Place, lost};
+use super::job::{Fate, Job, Place};
 use super::rows;
 use crate::error::{Kind, StoreError};
 use rusqlite::Connection;
@@ -157,7 +157,7 @@ impl Desk {
         match self.guard.committing(|| self.connection.execute_batch("commit")) {
             Ok(()) => {
                 crate::crash_point!("writer.after-commit", {
-                    return answer_all(group, |job| job.spoil(&lost()));
+                    return answer_all(group, |job| job.spoil(&super::job::lost()));
                 });
                 let jobs = u64::try_from(group.len()).unwrap_or(0);
                 self.totals.groups.fetch_add(1, Ordering::Relaxed);
