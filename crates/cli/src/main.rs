@@ -13,7 +13,6 @@ use std::process::ExitCode;
 #[command(
     name = "samekey",
     version,
-    about,
     after_help = "Exit codes: 0 done, 1 findings, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\
                   Settings: a flag comes before its SAMEKEY_ variable, and that before the default."
 )]
@@ -28,7 +27,6 @@ enum Command {
     Sweep(cmd::sweep::Arguments),
     /// A payments API that loses answers, and an exercise about safe retries with its grader
     Lab(cmd::lab::Args),
-    /// Find duplicate payments in records and name the cause
     Forensics(Box<cmd::forensics::Args>),
 }
 
