@@ -37,6 +37,7 @@ fn main() -> ExitCode {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
         )
         .with_writer(std::io::stderr)
+        .log_internal_errors(false)
         .init();
     let ended = match Arguments::parse().command {
         Command::Migrate(arguments) => cmd::migrate::run(&arguments),

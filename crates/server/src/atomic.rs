@@ -268,9 +268,11 @@ fn closing(mut response: Response) -> Response {
 async fn join(task: tokio::task::JoinHandle<Response>, key: Option<&Key>) -> Response {
     match task.await {
         Ok(response) => response,
-        // The handler's own panics are caught where they can be rolled back; this one is ours, and
-        // its transaction was dropped, which rolls back too.
-        Err(_) => Problem::HandlerFailed.into_response(key),
+        // The handler's own panics are caught where they can be rolled back. This one came from
+        // somewhere else, perhaps after the commit, so it proves nothing: with a key the row tells, and
+        // without one nobody can.
+        Err(_) if key.is_some() => Problem::OutcomePending(RetryAfter::MIN).into_response(key),
+        Err(_) => Problem::OutcomeUnknown.into_response(None),
     }
 }
 

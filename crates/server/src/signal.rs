@@ -5,6 +5,7 @@
 
 use crate::route::Route;
 use samekey_store::Kind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Something that an operator may want to count or to be woken by.
@@ -52,7 +53,15 @@ impl Signals {
         self.emit_named(route.name(), signal);
     }
 
+    /// A listener, a recorder or a log that panics must not end the command that it is told of: what was
+    /// committed would be answered as if it had failed.
     pub(crate) fn emit_named(&self, route: &str, signal: Signal) {
+        let told = catch_unwind(AssertUnwindSafe(|| self.tell(route, signal)));
+        // There is nobody left to tell that telling failed.
+        drop(told);
+    }
+
+    fn tell(&self, route: &str, signal: Signal) {
         let name = signal.name();
         let by = match signal {
             Signal::Swept(removed) => removed,

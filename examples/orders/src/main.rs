@@ -63,7 +63,12 @@ fn millis(time: Duration) -> u64 {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    tracing_subscriber::fmt().with_env_filter(log_filter()).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(log_filter())
+        .with_writer(std::io::stderr)
+        // A log that cannot be written must not end what it tells of.
+        .log_internal_errors(false)
+        .init();
     let tokens = match tokens::Tokens::parse(&arguments.tokens) {
         Ok(tokens) => tokens,
         Err(sentence) => return stop(USAGE, &sentence),

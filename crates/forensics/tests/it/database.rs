@@ -28,7 +28,7 @@ fn sqlite_is_read_and_never_written() {
     let report = analyse(vec![input], &Options::default(), &|_| {}).unwrap();
     assert_eq!((labels(&report), report.rows), (vec!["ORD-1"], 3));
     assert_eq!(cluster(&report, "ORD-1").at_stake_minor, Some(500));
-    for query in ["delete from payments returning *", "selec", ""] {
+    for query in ["delete from payments returning *", "nonsense", ""] {
         let error = rows_of(&url, query).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage, "{query}: {error}");
     }

@@ -34,7 +34,7 @@ async fn a_wrong_body_gets_one_sentence_and_claims_nothing(which: Which) {
         (r#"{"amount": -5}"#, "the amount is -5; expected 1 to"),
         (r#"{"amount": 1000000000001}"#, "expected 1 to 1000000000000"),
         (r#"{"amount": 1, "amount": 2}"#, "duplicate field"),
-        (r#"{"amount": 1, "amout": 2}"#, "unknown field `amout`"),
+        (r#"{"amount": 1, "amounts": 2}"#, "unknown field `amounts`"),
         (r#"{"amount": 1, "cart": ""}"#, "the cart's name is empty"),
         (r#"{"amount": 1, "cart": "a\u0000b"}"#, "control character"),
         (r#"{"amount": 1, "cart": 7}"#, "expected a string"),
@@ -152,7 +152,7 @@ fn a_wrong_argument_ends_with_2_and_a_sentence() {
         (vec!["--token", "SECRET="], "--token number 1 names no organisation"),
         (vec!["--token", "SECRET=a,SECRET=b"], "a second time"),
         (vec!["--headers-time-max-ms", "soon"], "--headers-time-max-ms"),
-        (vec!["--databse", "x"], "--database"),
+        (vec!["--databases", "x"], "--database"),
         (vec!["extra"], "extra"),
     ] {
         let mut all = arguments.clone();
