@@ -58,7 +58,7 @@ if [ "$ready" = false ]; then
     exit 1
 fi
 
-SAMEKEY_TEST_POOLER=127.0.0.1:$port cargo nextest run -p samekey \
+SAMEKEY_TEST_POOLER=127.0.0.1:$port cargo nextest run -p samekey --all-features \
     -E 'test(on_postgres) | test(/^transactions::/) | test(/p17/)'
 
 # Nothing was tested if nothing went through.
