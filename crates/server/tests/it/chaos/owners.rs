@@ -12,7 +12,7 @@ const END_BOUND: Duration = Duration::from_secs(60);
 /// An owner that stands still in the middle of its transaction keeps its key: the other process says
 /// "wait", which is true, and takes nothing over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "now and then the second process is not told to wait, and it is not understood why; run it with --run-ignored all"]
+#[ignore = "now and then the frozen process goes on by itself and commits, and the second one rightly replays: the freezing is not sure yet"]
 async fn p08_an_owner_that_stands_still_keeps_its_key() {
     let shop = Shop::fresh(Which::Postgres).await;
     let (still, first) = shop.start(Some("call.after=stop"));
