@@ -11,9 +11,10 @@
 mod ask;
 mod claim;
 mod keep;
+mod restore;
 mod settle;
 
-use crate::lease::{Fence, Hold, Owner};
+use crate::lease::{Hold, Owner};
 use crate::policy::Policy;
 use crate::receipt::Receipt;
 use crate::record::{Identity, Reason, Record};
@@ -24,6 +25,9 @@ use crate::time::Time;
 pub enum Input {
     /// A request with the key arrived.
     Claim(Claim),
+    /// A request with the key arrived at a store that was restored to an earlier state: where it has
+    /// no row, an execution of it may have been lost.
+    ClaimAfterLoss(Claim),
     /// The owner is still at work.
     Renew(Hold),
     /// The owner knows the final answer.
@@ -36,10 +40,12 @@ pub enum Input {
     Ask(Owner),
     /// Recovery was told something.
     Hear(Hold, Finding),
-    /// A person decided, having seen the record with this fence.
-    Decide(Fence, Decision),
-    /// A person wants the stored answer removed, having seen the record with this fence.
-    Forget(Fence),
+    /// A person decided, having seen the record in this hold.
+    Decide(Hold, Decision),
+    /// A person wants the stored answer removed, having seen the record in this hold.
+    Forget(Hold),
+    /// The store was restored to an earlier state, and this record with it.
+    Restore,
     /// The sweep wants to remove the record.
     Sweep,
 }
@@ -104,9 +110,9 @@ pub enum Verdict {
     Mismatch,
     /// Claim: the first one still runs.
     InProgress(RetryAfter),
-    /// Claim, doubt: the outcome is unknown and recovery asks.
+    /// Claim, doubt, restore: the outcome is unknown and recovery asks.
     OutcomePending(RetryAfter),
-    /// Claim, doubt: the outcome is unknown and a person has to decide.
+    /// Claim, doubt, restore: the outcome is unknown and a person has to decide.
     OutcomeUnknown,
     /// Claim: a person closed it.
     Closed,
@@ -140,7 +146,8 @@ pub enum Verdict {
     StaleView,
     /// Sweep: remove the row.
     Swept,
-    /// Sweep: it stays, because it is open or its time has not come.
+    /// Sweep: it stays, because it is open or its time has not come. Restore: it stays as it was
+    /// restored.
     Kept,
 }
 
@@ -194,14 +201,16 @@ impl RetryAfter {
 pub fn step(record: Record, input: Input, now: Time, policy: &Policy) -> (Record, Verdict) {
     match input {
         Input::Claim(claim) => claim::claim(record, claim, now, policy),
+        Input::ClaimAfterLoss(claim) => restore::claim_after_loss(record, claim, now, policy),
         Input::Renew(hold) => claim::renew(record, hold, now, policy),
         Input::Settle(hold, receipt) => settle::settle(record, hold, receipt, now, policy),
         Input::Release(hold) => settle::release(record, hold, now, policy),
         Input::Doubt(hold, reason) => settle::doubt(record, hold, reason, now, policy),
         Input::Ask(owner) => ask::ask(record, owner, now, policy),
         Input::Hear(hold, finding) => ask::hear(record, hold, finding, now, policy),
-        Input::Decide(fence, decision) => keep::decide(record, fence, decision, now, policy),
-        Input::Forget(fence) => keep::forget(record, fence),
+        Input::Decide(seen, decision) => keep::decide(record, seen, decision, now, policy),
+        Input::Forget(seen) => keep::forget(record, seen),
+        Input::Restore => restore::restore(record, now, policy),
         Input::Sweep => keep::sweep(record, now),
     }
 }

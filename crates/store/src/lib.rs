@@ -18,9 +18,11 @@ pub mod atomic;
 pub mod bugs;
 #[doc(hidden)]
 pub mod crash;
+mod decided;
 pub mod error;
 #[cfg(any(feature = "postgres", feature = "sqlx"))]
 mod facts;
+mod intent;
 pub mod memory;
 pub mod migrate;
 #[cfg(feature = "postgres")]
@@ -33,16 +35,18 @@ mod sqlstate;
 #[cfg(feature = "sqlx")]
 pub mod sqlx;
 
+pub use decided::{Decided, NOTE_BYTES_MAX};
 pub use error::{Kind, StoreError};
+pub use intent::{Intent, OutboundKey};
 
-use samekey_core::key::Scope;
+use samekey_core::key::{Key, Org, Scope};
 use samekey_core::record::Record;
 use samekey_core::time::Time;
 use std::future::Future;
 
 /// The version of the schema that this code reads and writes. `samekey migrate` brings a database
 /// to it; a database with another one is refused.
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 2;
 
 /// How many rows one sweep batch removes at the most. Measured: unthrottled deletes cost the
 /// foreground almost half of its speed, batches of one to two thousand next to nothing.
@@ -96,8 +100,21 @@ pub struct SweepPass {
 pub struct OpenRecord {
     /// Whose it is.
     pub scope: Scope,
+    /// The name of the route that claimed it.
+    pub route: String,
     /// The record and the database's clock.
     pub seen: Seen,
+}
+
+/// How many open records a route has in one state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenCount {
+    /// The name of the route.
+    pub route: String,
+    /// `running`, `unknown` or `review`.
+    pub state: String,
+    /// How many.
+    pub count: u64,
 }
 
 /// The port of the ledger of keys. Every method is one transaction of its own, committed when it
@@ -107,7 +124,8 @@ pub struct OpenRecord {
 /// [`StoreError::may_have_committed`] is true, the write may or may not stand: asking again with the
 /// same owner token tells, because the record names its owner.
 pub trait Ledger: Send + Sync + 'static {
-    /// Inserts `offer` under `scope`, or loads the row that is there.
+    /// Inserts `offer` under `scope`, or loads the row that is there. An open offer is inserted
+    /// together with its intent, by which recovery finds it.
     ///
     /// The offer is what the machine says for [`Record::ABSENT`] at [`Time::EPOCH`]: its times are
     /// offsets, which the store adds to its own now (see [`Record::counted_from`]).
@@ -115,21 +133,102 @@ pub trait Ledger: Send + Sync + 'static {
         &self,
         scope: &Scope,
         offer: &Record,
+        intent: &Intent,
     ) -> impl Future<Output = Result<Arrived, StoreError>> + Send;
 
     /// Loads the row of a key; [`Record::ABSENT`] where there is none.
     fn load(&self, scope: &Scope) -> impl Future<Output = Result<Seen, StoreError>> + Send;
 
-    /// Replaces `seen` by `next` if the row still has its owner, fence and revision.
+    /// Replaces a finished or free `seen` by an open `next` if the row still has its owner, fence and
+    /// revision, together with the intent of the new life.
+    fn reclaim(
+        &self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+        intent: &Intent,
+    ) -> impl Future<Output = Result<Swap, StoreError>> + Send;
+
+    /// Replaces `seen` by `next` if the row still has its owner, fence and revision. The intent stays
+    /// with an open record, due when the record says so, and goes with a finished one.
     ///
-    /// `seen` may be [`Record::ABSENT`]'s successor only by [`Ledger::insert_or_load`]: a swap never
-    /// inserts. `next` equal to [`Record::ABSENT`] is refused; only the sweep removes rows.
+    /// A swap never inserts, and never opens what is finished: that is [`Ledger::reclaim`]. `next`
+    /// equal to [`Record::ABSENT`] is refused; only the sweep removes rows.
     fn swap(
         &self,
         scope: &Scope,
         seen: &Record,
         next: &Record,
     ) -> impl Future<Output = Result<Swap, StoreError>> + Send;
+
+    /// As [`Ledger::swap`], for what a person decided: the row and the account of the decision are
+    /// written together or not at all. Accounts are only ever added.
+    fn decide(
+        &self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+        decided: &Decided,
+    ) -> impl Future<Output = Result<Swap, StoreError>> + Send;
+
+    /// What persons decided about a key, the oldest first, at most [`LIST_PAGE_MAX`].
+    fn decisions(
+        &self,
+        scope: &Scope,
+    ) -> impl Future<Output = Result<Vec<Decided>, StoreError>> + Send;
+
+    /// The intent of an open record; nothing for a finished one.
+    fn intent(
+        &self,
+        scope: &Scope,
+    ) -> impl Future<Output = Result<Option<Intent>, StoreError>> + Send;
+
+    /// Organisations after `after`, in their order, that have open records of this route, at most
+    /// `limit` (and [`LIST_PAGE_MAX`]). It reads without locks.
+    fn orgs_with_open(
+        &self,
+        route: &str,
+        after: Option<&Org>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Org>, StoreError>> + Send;
+
+    /// Keys of this route and organisation whose lease is over or whose next question is due by the
+    /// database's clock, the longest due first, at most `limit` (and [`LIST_PAGE_MAX`]). Records in
+    /// review are never due. What is listed has to be looked at again before it is acted on.
+    fn due(
+        &self,
+        route: &str,
+        org: &Org,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Key>, StoreError>> + Send;
+
+    /// How many records are open, by route and state. It reads them all; not for every second.
+    fn count_open(&self) -> impl Future<Output = Result<Vec<OpenCount>, StoreError>> + Send;
+
+    /// What all processes on this store share under a name, such as a secret; nothing if nobody
+    /// wrote it.
+    fn shared(
+        &self,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, StoreError>> + Send;
+
+    /// Writes `bytes` under a name if nobody has yet; gives what stands there now.
+    fn share_once(
+        &self,
+        name: &str,
+        bytes: &[u8],
+    ) -> impl Future<Output = Result<Vec<u8>, StoreError>> + Send;
+
+    /// Writes `bytes` under a name, over what may stand there.
+    fn share(
+        &self,
+        name: &str,
+        bytes: &[u8],
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Removes free rows, at most `batch` of them (and [`SWEEP_BATCH_MAX`]), whether or not their time
+    /// is over. Only for a store that was restored: there a free row may have been used since.
+    fn drop_free(&self, batch: u32) -> impl Future<Output = Result<SweepPass, StoreError>> + Send;
 
     /// Removes finished rows whose time is over, at most `batch` of them (and
     /// [`SWEEP_BATCH_MAX`]). Open rows are never removed.

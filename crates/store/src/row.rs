@@ -260,6 +260,32 @@ pub fn check_swap(seen: &Record, next: &Record) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Refuses a swap that opens a finished record: it would have no intent, and recovery would never find
+/// it.
+///
+/// # Errors
+/// [`Kind::Misused`], as [`check_swap`].
+pub fn check_stays(seen: &Record, next: &Record) -> Result<(), StoreError> {
+    check_swap(seen, next)?;
+    if next.is_open() && !seen.is_open() {
+        return Err(StoreError::new(
+            Kind::Misused,
+            "a finished record was to be opened by a swap; reclaim it with its intent instead",
+        ));
+    }
+    Ok(())
+}
+
+/// When recovery has to look at an open record: when its lease ends, or when its next question is due.
+/// Nothing for records that wait for a person, and for finished ones.
+pub fn due_at(record: &Record) -> Option<Time> {
+    match &record.state {
+        State::Running(running) => Some(running.lease_ends),
+        State::Unknown(unknown) => Some(unknown.ask_after),
+        State::Free | State::Review(_) | State::Done(_) | State::Closed(_) => None,
+    }
+}
+
 /// Refuses to settle a transaction with what no atomic command may commit: an open record (no
 /// committed row of theirs is ever running), or another holder.
 ///

@@ -2,7 +2,7 @@
 
 use super::settle::{finish, free};
 use super::{Decision, Verdict};
-use crate::lease::Fence;
+use crate::lease::Hold;
 use crate::policy::Policy;
 use crate::receipt::Receipt;
 use crate::record::{Closed, Record, State};
@@ -10,13 +10,13 @@ use crate::time::Time;
 
 pub(super) fn decide(
     mut record: Record,
-    seen: Fence,
+    seen: Hold,
     decision: Decision,
     now: Time,
     policy: &Policy,
 ) -> (Record, Verdict) {
     let review = match &record.state {
-        State::Review(review) if record.fence == seen => review.clone(),
+        State::Review(review) if record.hold() == seen => review.clone(),
         State::Free
         | State::Running(_)
         | State::Unknown(_)
@@ -41,9 +41,10 @@ pub(super) fn decide(
     (next, Verdict::Decided)
 }
 
-pub(super) fn forget(mut record: Record, seen: Fence) -> (Record, Verdict) {
+pub(super) fn forget(mut record: Record, seen: Hold) -> (Record, Verdict) {
+    let current = record.hold();
     match &mut record.state {
-        State::Done(done) if record.fence == seen => {
+        State::Done(done) if current == seen => {
             if let Receipt::Kept(answer) = &done.receipt {
                 let location = answer
                     .headers

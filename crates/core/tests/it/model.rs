@@ -185,7 +185,7 @@ fn a_counterparty_that_nobody_can_ask_with_a_person_and_a_sweep() {
         CLOSED,
         LATE_PERSON,
     ];
-    assert_eq!(look_through(opaque(), &sometimes), 46_282);
+    assert_eq!(look_through(opaque(), &sometimes), 46_326);
 }
 
 #[test]

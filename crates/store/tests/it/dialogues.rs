@@ -206,7 +206,7 @@ async fn first_and_replay<L: Ledger>(ledger: &L) -> Vec<String> {
     talk.event("settle again", settle).await;
     let other = Input::Settle(hold(1, 1), kept(500, b"broken"));
     assert_eq!(talk.event("settle otherwise", other).await, Verdict::Stale);
-    talk.event("forget", Input::Forget(Fence::new(1))).await;
+    talk.event("forget", Input::Forget(hold(1, 1))).await;
     talk.request(1, 5).await;
     talk.told
 }
@@ -276,8 +276,8 @@ async fn a_person_decides<L: Ledger, A: Aging>(ledger: &L, aging: &A) -> Vec<Str
     talk.request(1, 1).await;
     aging.age(2 * MINUTE).await;
     assert_eq!(talk.request(1, 2).await, Verdict::OutcomeUnknown);
-    talk.event("decide blindly", Input::Decide(Fence::new(9), Decision::Close)).await;
-    talk.event("decide", Input::Decide(Fence::new(1), Decision::Close)).await;
+    talk.event("decide blindly", Input::Decide(hold(1, 9), Decision::Close)).await;
+    talk.event("decide", Input::Decide(hold(1, 1), Decision::Close)).await;
     assert_eq!(talk.request(1, 3).await, Verdict::Closed);
     talk.told
 }

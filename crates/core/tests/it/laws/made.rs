@@ -60,6 +60,8 @@ enum Kind {
     Hear(Finding),
     Decide(Decision),
     Forget,
+    Restore,
+    ClaimAfterLoss(Identity),
     Sweep,
 }
 
@@ -121,7 +123,7 @@ fn input(event: Event, record: &Record, holds: &[Hold], fresh: Owner) -> Input {
     let nobody = Hold { owner: fresh, fence: Fence::new(1) };
     let back = holds.len().checked_sub(event.back + 1);
     let hold = back.and_then(|index| holds.get(index)).copied().unwrap_or(nobody);
-    let seen = if event.back == 0 { record.fence } else { hold.fence };
+    let seen = if event.back == 0 { record.hold() } else { hold };
     match event.kind {
         Kind::Claim(request, arrival) => Input::Claim(Claim { request, owner: fresh, arrival }),
         Kind::ClaimAgain => Input::Claim(Claim {
@@ -137,6 +139,10 @@ fn input(event: Event, record: &Record, holds: &[Hold], fresh: Owner) -> Input {
         Kind::Hear(finding) => Input::Hear(hold, finding),
         Kind::Decide(decision) => Input::Decide(seen, decision),
         Kind::Forget => Input::Forget(seen),
+        Kind::Restore => Input::Restore,
+        Kind::ClaimAfterLoss(request) => {
+            Input::ClaimAfterLoss(Claim { request, owner: fresh, arrival: Arrival::Ordinary })
+        }
         Kind::Sweep => Input::Sweep,
     }
 }
@@ -154,6 +160,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         6 => any_finding().prop_map(Kind::Hear),
         2 => any_decision().prop_map(Kind::Decide),
         1 => Just(Kind::Forget),
+        1 => Just(Kind::Restore),
+        1 => any_identity().prop_map(Kind::ClaimAfterLoss),
         1 => Just(Kind::Sweep),
     ];
     (0_u8..20, back, kind).prop_map(|(pause, back, kind)| Event { pause, back, kind })
@@ -279,17 +287,18 @@ pub(super) fn any_claim() -> impl Strategy<Value = Claim> {
 
 /// Any input at all, from holders that nobody made.
 pub(super) fn any_input() -> impl Strategy<Value = Input> {
-    let fence = || any_number().prop_map(Fence::new);
     prop_oneof![
         any_claim().prop_map(Input::Claim),
+        any_claim().prop_map(Input::ClaimAfterLoss),
+        Just(Input::Restore),
         any_hold().prop_map(Input::Renew),
         (any_hold(), any_receipt()).prop_map(|(hold, receipt)| Input::Settle(hold, receipt)),
         any_hold().prop_map(Input::Release),
         (any_hold(), any_reason()).prop_map(|(hold, reason)| Input::Doubt(hold, reason)),
         any_owner().prop_map(Input::Ask),
         (any_hold(), any_finding()).prop_map(|(hold, finding)| Input::Hear(hold, finding)),
-        (fence(), any_decision()).prop_map(|(seen, it)| Input::Decide(seen, it)),
-        fence().prop_map(Input::Forget),
+        (any_hold(), any_decision()).prop_map(|(seen, it)| Input::Decide(seen, it)),
+        any_hold().prop_map(Input::Forget),
         Just(Input::Sweep),
     ]
 }

@@ -5,7 +5,7 @@ use super::{Name, everywhere, lapses, name};
 use proptest::prelude::*;
 use samekey_core::lease::Owner;
 use samekey_core::policy::{Counterparty, Rerun};
-use samekey_core::record::State;
+use samekey_core::record::{Record, State};
 use samekey_core::step::{Finding, Input, Verdict, step};
 
 #[test]
@@ -26,7 +26,7 @@ fn s07_a_mismatch_changes_nothing_but_a_lapse_that_was_due() {
 #[test]
 fn p29_s01_only_a_claim_of_a_free_key_starts_anything() {
     everywhere(|Lived { record, input, now, policy, .. }| {
-        let claimed = matches!(input, Input::Claim(_));
+        let claimed = matches!(input, Input::Claim(_) | Input::ClaimAfterLoss(_));
         let (next, verdict) = step(record.clone(), input, now, &policy);
         let started = name(&next) == Name::Running && next.fence != record.fence;
         if started {
@@ -35,6 +35,33 @@ fn p29_s01_only_a_claim_of_a_free_key_starts_anything() {
             prop_assert!(matches!(verdict, Verdict::Run(_)));
         }
         prop_assert!(name(&next) != Name::Running || started || name(&record) == Name::Running);
+        Ok(())
+    });
+}
+
+/// After a loss, a key without a row is asked about or waits for a person; it does not run.
+#[test]
+fn s01_what_a_restored_store_does_not_know_does_not_run() {
+    everywhere(|Lived { input, now, policy, .. }| {
+        let Input::ClaimAfterLoss(claim) = input else { return Ok(()) };
+        let (next, _) = step(Record::ABSENT, Input::ClaimAfterLoss(claim), now, &policy);
+        prop_assert!(matches!(name(&next), Name::Unknown | Name::Review));
+        Ok(())
+    });
+}
+
+/// After a loss, nothing that was open is taken for still running, and no owner of before has its
+/// hold; what is finished stays.
+#[test]
+fn s10_a_restore_takes_every_open_key_from_its_owner() {
+    everywhere(|Lived { record, input, now, policy, .. }| {
+        if !matches!(input, Input::Restore) {
+            return Ok(());
+        }
+        let (next, _) = step(record.clone(), Input::Restore, now, &policy);
+        prop_assert!(name(&next) != Name::Running);
+        prop_assert!(next == record || next.fence > record.fence);
+        prop_assert!(record.is_open() || next == record);
         Ok(())
     });
 }
@@ -68,20 +95,21 @@ fn s01_a_key_is_freed_only_with_a_reason() {
         if name(&next) == Name::Free && name(&record) != Name::Free && verdict != Verdict::Swept {
             let reason = match &input {
                 Input::Release(hold) => *hold == record.hold(),
-                Input::Decide(seen, _) => *seen == record.fence && name(&record) == Name::Review,
+                Input::Decide(seen, _) => *seen == record.hold() && name(&record) == Name::Review,
                 Input::Hear(hold, Finding::NotFound) => {
                     let heard_before =
                         matches!(&record.state, State::Unknown(unknown) if unknown.not_found == 1);
                     *hold == record.hold() && heard_before
                 }
                 Input::Doubt(hold, _) => policy.rerun == Rerun::Safe && *hold == record.hold(),
-                Input::Claim(_) | Input::Ask(_) => {
+                Input::Claim(_) | Input::ClaimAfterLoss(_) | Input::Ask(_) => {
                     policy.rerun == Rerun::Safe && lapses(&record, now)
                 }
                 Input::Renew(_)
                 | Input::Settle(..)
                 | Input::Hear(..)
                 | Input::Forget(_)
+                | Input::Restore
                 | Input::Sweep => false,
             };
             prop_assert!(reason, "freed by {input:?}");

@@ -97,7 +97,7 @@ impl Mutant {
                 if let State::Done(_) = record.state {
                     return freed(record);
                 }
-                let seen = record.fence;
+                let seen = record.hold();
                 step(record, Input::Decide(seen, decision), now, policy)
             }
             (Mutant::DoneIsOverwritten, Input::Settle(hold, receipt)) => {

@@ -235,7 +235,7 @@ impl Setting {
             Event::AskerCrash(index) => {
                 next.recoverers[index] = Recoverer { stage: Asking::Idle, look: None };
             }
-            Event::PersonLooks => next.person = Some(next.row.fence),
+            Event::PersonLooks => next.person = Some(next.row.hold()),
             Event::PersonSaysExecuted => self.person(&mut next, Decision::Executed(BY_PERSON))?,
             Event::PersonSaysNotExecuted => self.person(&mut next, Decision::NotExecuted)?,
             Event::PersonCloses => self.person(&mut next, Decision::Close)?,

@@ -22,9 +22,13 @@ pub(super) fn note(world: &mut World, input: &Input, next: &Record, verdict: &Ve
         | Input::Release(hold)
         | Input::Doubt(hold, _)
         | Input::Hear(hold, _) => Some(hold),
-        Input::Claim(_) | Input::Ask(_) | Input::Decide(..) | Input::Forget(_) | Input::Sweep => {
-            None
-        }
+        Input::Claim(_)
+        | Input::ClaimAfterLoss(_)
+        | Input::Ask(_)
+        | Input::Decide(..)
+        | Input::Forget(_)
+        | Input::Restore
+        | Input::Sweep => None,
     };
     let evidence = matches!(
         (&before.state, &next.state),
@@ -42,6 +46,8 @@ pub(super) fn note(world: &mut World, input: &Input, next: &Record, verdict: &Ve
         }
         Input::Decide(_, Decision::NotExecuted) => true,
         Input::Claim(_)
+        | Input::ClaimAfterLoss(_)
+        | Input::Restore
         | Input::Renew(_)
         | Input::Settle(..)
         | Input::Doubt(..)

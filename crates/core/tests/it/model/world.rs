@@ -1,7 +1,7 @@
 //! The world around one key: its row, who works on it, what is on its way, and the counterparty.
 
 use samekey_core::fingerprint::{Digest, Version};
-use samekey_core::lease::{Fence, Hold, Owner};
+use samekey_core::lease::{Hold, Owner};
 use samekey_core::policy::Policy;
 use samekey_core::receipt::Receipt;
 use samekey_core::record::{Identity, Record};
@@ -81,8 +81,8 @@ pub(super) struct World {
     pub(super) epoch: u8,
     pub(super) clients: Vec<Client>,
     pub(super) recoverers: Vec<Recoverer>,
-    /// The fence of the record that the person has on the screen.
-    pub(super) person: Option<Fence>,
+    /// The hold of the record that the person has on the screen.
+    pub(super) person: Option<Hold>,
     /// Requests that were sent and have neither arrived nor been lost, sorted.
     pub(super) flight: Vec<Request>,
     /// Owners whose request was executed, or answered from memory; they may get the answer.

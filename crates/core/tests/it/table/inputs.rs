@@ -90,7 +90,7 @@ fn reports(hold: Hold) -> [(&'static str, Input); 13] {
     ]
 }
 
-fn decisions(seen: Fence) -> [(&'static str, Input); 4] {
+fn decisions(seen: Hold) -> [(&'static str, Input); 4] {
     [
         ("decide executed 201", Input::Decide(seen, Decision::Executed(kept(201)))),
         ("decide not executed", Input::Decide(seen, Decision::NotExecuted)),
@@ -114,6 +114,9 @@ pub(super) fn all(record: &Record) -> Vec<Named> {
         let again = Claim { request: COMMAND, owner: record.holder, arrival: Arrival::Ordinary };
         add(Who::Holder, "claim again", Input::Claim(again));
     }
+    let lost = Claim { request: COMMAND, owner: new, arrival: Arrival::Ordinary };
+    add(Who::Anybody, "claim after loss", Input::ClaimAfterLoss(lost));
+    add(Who::Anybody, "restore", Input::Restore);
     add(Who::Anybody, "ask", Input::Ask(new));
     add(Who::Anybody, "sweep", Input::Sweep);
 
@@ -139,7 +142,8 @@ pub(super) fn all(record: &Record) -> Vec<Named> {
         }
     }
     let late = Fence::new(record.fence.number().wrapping_sub(1));
-    decisions(record.fence).into_iter().for_each(|(what, input)| add(Who::Person, what, input));
+    let late = Hold { owner: record.holder, fence: late };
+    decisions(holder).into_iter().for_each(|(what, input)| add(Who::Person, what, input));
     decisions(late).into_iter().for_each(|(what, input)| add(Who::LatePerson, what, input));
     all
 }
