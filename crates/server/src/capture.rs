@@ -1,9 +1,15 @@
 //! Reading a command to its end, and an answer as far as it is kept.
 
+mod stream;
+
+pub(crate) use stream::capture;
+
 use crate::body::{Body, Response, whole};
+use crate::route::Route;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
+use samekey_core::receipt::Receipt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -138,6 +144,27 @@ pub(crate) enum Captured {
 }
 
 impl Captured {
+    /// The answer's status.
+    pub(crate) fn status(&self) -> u16 {
+        match self {
+            Captured::Whole { head, .. } => head.status.as_u16(),
+            Captured::Long(response) => response.status().as_u16(),
+        }
+    }
+
+    /// What of the answer is kept on this route.
+    pub(crate) fn receipt(&self, route: &Route) -> Receipt {
+        let keep = route.keep();
+        match self {
+            Captured::Whole { head, body } => {
+                keep.receipt(head.status.as_u16(), lines(&head.headers), body.clone())
+            }
+            Captured::Long(response) => {
+                keep.fact(response.status().as_u16(), lines(response.headers()))
+            }
+        }
+    }
+
     #[cfg(samekey_bugs)]
     pub(crate) fn headers(&self) -> &http::HeaderMap {
         match self {
@@ -153,6 +180,10 @@ impl Captured {
             Captured::Long(response) => response,
         }
     }
+}
+
+fn lines(headers: &http::HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
+    headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
 }
 
 /// An empty body, for answers that have none.

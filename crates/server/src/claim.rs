@@ -69,6 +69,15 @@ impl Command {
         matches!(verdict, Verdict::Run(_)).then_some(offer)
     }
 
+    /// As [`Command::offer`], where the store was restored and may have lost an execution: the record
+    /// waits for an answer.
+    pub(crate) fn offer_after_loss(&self) -> Option<Record> {
+        let claim = Claim { request: self.current, owner: self.owner, arrival: self.arrival };
+        let input = Input::ClaimAfterLoss(claim);
+        let (offer, _) = step(Record::ABSENT, input, Time::EPOCH, self.route.policy());
+        (offer != Record::ABSENT).then_some(offer)
+    }
+
     /// Asks the machine what this request gets from a row.
     pub(crate) fn decide(&self, seen: &Seen) -> Result<(Record, Verdict), StoreError> {
         let request = match seen.record.request() {
@@ -231,7 +240,7 @@ fn joined(headers: &HeaderMap, name: HeaderName) -> Option<Cow<'_, [u8]>> {
 
 /// The target as the caller sent it: a nested router may have cut a prefix off the request's own.
 #[cfg(feature = "axum")]
-fn full_uri(request: &Request) -> &http::Uri {
+pub(crate) fn full_uri(request: &Request) -> &http::Uri {
     request
         .extensions()
         .get::<axum::extract::OriginalUri>()
@@ -239,7 +248,7 @@ fn full_uri(request: &Request) -> &http::Uri {
 }
 
 #[cfg(not(feature = "axum"))]
-fn full_uri(request: &Request) -> &http::Uri {
+pub(crate) fn full_uri(request: &Request) -> &http::Uri {
     request.uri()
 }
 
@@ -251,7 +260,7 @@ fn unknown_version() -> StoreError {
 }
 
 /// A token from the operating system's randomness.
-fn new_owner() -> Result<Owner, StoreError> {
+pub(crate) fn new_owner() -> Result<Owner, StoreError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|_| StoreError::new(Kind::Other, "the operating system gave no randomness"))?;

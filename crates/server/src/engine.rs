@@ -6,7 +6,12 @@ use crate::signal::{Listener, Signals};
 use samekey_core::fingerprint::Algorithms;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
+
+/// How many answers of external calls may wait for a store that went away meanwhile. With 64 KiB each
+/// it is 64 MiB at the worst; what finds no room is asked about by recovery.
+const WAITING_ANSWERS_MAX: usize = 1_024;
 
 /// Runs commands at most once a key. Made once, cheap to clone.
 ///
@@ -20,6 +25,9 @@ pub(crate) struct Shared<S> {
     pub(crate) signals: Signals,
     pub(crate) algorithms: Algorithms,
     pub(crate) tasks: TaskTracker,
+    pub(crate) outbound_secret: Option<Arc<[u8]>>,
+    /// Room for answers that wait for their store.
+    pub(crate) waiting_answers: Arc<Semaphore>,
 }
 
 impl<S> Clone for Engine<S> {
@@ -43,6 +51,8 @@ impl<S: Send + Sync + 'static> Engine<S> {
             signals: setup.listener.map(Signals::to).unwrap_or_default(),
             algorithms: setup.algorithms.unwrap_or_else(Algorithms::shipped),
             tasks: TaskTracker::new(),
+            outbound_secret: setup.outbound_secret,
+            waiting_answers: Arc::new(Semaphore::new(WAITING_ANSWERS_MAX)),
         }))
     }
 
@@ -70,6 +80,7 @@ impl<S: Send + Sync + 'static> Engine<S> {
 pub struct Setup {
     listener: Option<Listener>,
     algorithms: Option<Algorithms>,
+    outbound_secret: Option<Arc<[u8]>>,
 }
 
 impl Setup {
@@ -78,6 +89,14 @@ impl Setup {
     #[must_use]
     pub fn listener(mut self, listener: Listener) -> Setup {
         self.listener = Some(listener);
+        self
+    }
+
+    /// Makes outbound keys with this secret instead of the one in the store. All processes on one store
+    /// need the same; a change concerns new commands only.
+    #[must_use]
+    pub fn outbound_secret(mut self, secret: &[u8]) -> Setup {
+        self.outbound_secret = Some(Arc::from(secret));
         self
     }
 

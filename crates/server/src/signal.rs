@@ -25,6 +25,31 @@ pub enum Signal {
     Panicked,
     /// An owner's result came too late: somebody else holds the key.
     LeaseLost,
+    /// An answer that came too late for its owner was kept for whoever asks.
+    EvidenceRecorded,
+    /// An answer came late for a key that had been declared not executed: look at it at once, money
+    /// may have moved twice.
+    Contradicted,
+    /// An answer was lost, because its store stayed away; recovery asks.
+    AnswerLost,
+    /// The lease of a long call was renewed.
+    Renewed,
+    /// A call proved that nothing ran, or was told to come later; its key is free.
+    Released,
+    /// The outcome of a call is unknown; recovery asks.
+    Doubted,
+    /// The outcome of a call is unknown, and a person has to decide.
+    HandedOver,
+    /// The counterparty was asked.
+    Asked,
+    /// The counterparty could not be asked, or its answer could not be used.
+    AskFailed,
+    /// Recovery found out how a command ended.
+    Recovered,
+    /// Recovery has proof that a command never ran; its key is free.
+    FreedByProof,
+    /// A person decided, or had an answer removed.
+    Decided,
     /// The acknowledgement of a commit was lost.
     CommitUnknown,
     /// The store failed.
@@ -63,52 +88,16 @@ impl Signals {
 
     fn tell(&self, route: &str, signal: Signal) {
         let name = signal.name();
-        let by = match signal {
-            Signal::Swept(removed) => removed,
-            Signal::Executed
-            | Signal::Replayed
-            | Signal::Mismatched
-            | Signal::InProgress
-            | Signal::RolledBack
-            | Signal::Panicked
-            | Signal::LeaseLost
-            | Signal::CommitUnknown
-            | Signal::StoreFailed(_)
-            | Signal::Refused
-            | Signal::Unkeyed => 1,
-        };
-        match signal {
-            Signal::Swept(removed) => metrics::counter!("samekey_swept_total").increment(removed),
-            Signal::Executed
-            | Signal::Replayed
-            | Signal::Mismatched
-            | Signal::InProgress
-            | Signal::RolledBack
-            | Signal::Panicked
-            | Signal::LeaseLost
-            | Signal::CommitUnknown
-            | Signal::StoreFailed(_)
-            | Signal::Refused
-            | Signal::Unkeyed => {
-                metrics::counter!("samekey_commands_total", "route" => route.to_owned(), "result" => name)
-                    .increment(by);
-            }
+        if let Signal::Swept(removed) = signal {
+            metrics::counter!("samekey_swept_total").increment(removed);
+        } else {
+            metrics::counter!("samekey_commands_total", "route" => route.to_owned(), "result" => name)
+                .increment(1);
         }
-        match signal {
-            Signal::Panicked
-            | Signal::LeaseLost
-            | Signal::CommitUnknown
-            | Signal::StoreFailed(_) => {
-                tracing::warn!(route, result = name, kind = ?signal, "command");
-            }
-            Signal::Executed
-            | Signal::Replayed
-            | Signal::Mismatched
-            | Signal::InProgress
-            | Signal::RolledBack
-            | Signal::Refused
-            | Signal::Unkeyed
-            | Signal::Swept(_) => tracing::debug!(route, result = name, count = by, "command"),
+        match signal.level() {
+            Level::Alarm => tracing::error!(route, result = name, kind = ?signal, "command"),
+            Level::Trouble => tracing::warn!(route, result = name, kind = ?signal, "command"),
+            Level::Usual => tracing::debug!(route, result = name, kind = ?signal, "command"),
         }
         if let Some(listener) = &self.0 {
             listener(route, signal);
@@ -116,7 +105,45 @@ impl Signals {
     }
 }
 
+/// How loud a signal is.
+enum Level {
+    /// Somebody has to look at once.
+    Alarm,
+    /// Somebody should look.
+    Trouble,
+    /// As it should be.
+    Usual,
+}
+
 impl Signal {
+    fn level(self) -> Level {
+        match self {
+            Signal::Contradicted | Signal::AnswerLost => Level::Alarm,
+            Signal::Panicked
+            | Signal::LeaseLost
+            | Signal::EvidenceRecorded
+            | Signal::Doubted
+            | Signal::HandedOver
+            | Signal::AskFailed
+            | Signal::CommitUnknown
+            | Signal::StoreFailed(_) => Level::Trouble,
+            Signal::Executed
+            | Signal::Replayed
+            | Signal::Mismatched
+            | Signal::InProgress
+            | Signal::RolledBack
+            | Signal::Renewed
+            | Signal::Released
+            | Signal::Asked
+            | Signal::Recovered
+            | Signal::FreedByProof
+            | Signal::Decided
+            | Signal::Refused
+            | Signal::Unkeyed
+            | Signal::Swept(_) => Level::Usual,
+        }
+    }
+
     /// The name that metrics and logs use.
     pub fn name(self) -> &'static str {
         match self {
@@ -127,6 +154,18 @@ impl Signal {
             Signal::RolledBack => "rolled-back",
             Signal::Panicked => "panicked",
             Signal::LeaseLost => "lease-lost",
+            Signal::EvidenceRecorded => "evidence-recorded",
+            Signal::Contradicted => "contradicted",
+            Signal::AnswerLost => "answer-lost",
+            Signal::Renewed => "renewed",
+            Signal::Released => "released",
+            Signal::Doubted => "doubted",
+            Signal::HandedOver => "handed-over",
+            Signal::Asked => "asked",
+            Signal::AskFailed => "ask-failed",
+            Signal::Recovered => "recovered",
+            Signal::FreedByProof => "freed-by-proof",
+            Signal::Decided => "decided",
             Signal::CommitUnknown => "commit-unknown",
             Signal::StoreFailed(_) => "store-failed",
             Signal::Refused => "refused",

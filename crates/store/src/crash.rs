@@ -52,6 +52,17 @@ pub const CRASH_POINTS: &[&str] = &[
     "writer.before-commit",
     "writer.after-commit",
     "sweep.between-batches",
+    "external.claim-before",
+    "external.claim-after",
+    "external.call-before",
+    "external.renewed",
+    "external.call-after",
+    "external.settle-before",
+    "external.settle-after",
+    "recover.before",
+    "recover.taken-over",
+    "recover.asked",
+    "recover.heard",
 ];
 
 /// Marks a place where a test may end, stop or fail the process; see the module `crash`.

@@ -156,6 +156,8 @@ fn may_be_asked(unknown: &Unknown, now: Time, policy: &Policy) -> bool {
     match policy.counterparty {
         Counterparty::Opaque => false,
         Counterparty::Answers { .. } => true,
+        // After a restore nobody knows when it was first sent.
+        Counterparty::Dedups { .. } if unknown.reason == Reason::Restored => false,
         Counterparty::Dedups { key_life } => {
             let forgets = unknown.last_send.plus(key_life.saturating_sub(policy.run_max));
             now.plus(policy.lease) <= forgets

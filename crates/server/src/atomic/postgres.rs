@@ -1,8 +1,9 @@
 //! Atomic commands on tokio-postgres.
 
-use super::stream::capture;
+use super::Led;
 use super::transaction::{InTransaction, Work, Working};
 use crate::body::{BoxError, Request, Response};
+use crate::capture::capture;
 use crate::engine::Engine;
 use crate::route::{Caller, Route};
 use bytes::Bytes;
@@ -64,6 +65,6 @@ impl Engine<PostgresLedger> {
         E: Into<BoxError> + 'static,
         R: http_body::Body<Data = Bytes>,
     {
-        self.front(route, caller, request, InTransaction(Given(handler))).await
+        self.front(route, caller, request, Led(InTransaction(Given(handler)))).await
     }
 }

@@ -4,7 +4,7 @@
 //! of them share, so a duplicate never meets an uncommitted row of another request: it is decided
 //! when its turn comes.
 
-use super::{Conclusion, Lead, TRIES_MAX, TRY_PAUSE, conclude};
+use super::{Conclusion, Lead, Led, TRIES_MAX, TRY_PAUSE, conclude};
 use crate::body::{Answer, BoxError, Request, Response, whole};
 use crate::capture::Captured;
 use crate::claim::Command;
@@ -324,6 +324,6 @@ impl Engine<SqliteLedger> {
         E: Into<BoxError>,
         R: http_body::Body<Data = Bytes>,
     {
-        self.front(route, caller, request, OnWriter(Arc::new(handler))).await
+        self.front(route, caller, request, Led(OnWriter(Arc::new(handler)))).await
     }
 }

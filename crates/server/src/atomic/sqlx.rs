@@ -1,8 +1,9 @@
 //! Atomic commands on sqlx.
 
-use super::stream::capture;
+use super::Led;
 use super::transaction::{InTransaction, Work, Working};
 use crate::body::{BoxError, Request, Response};
+use crate::capture::capture;
 use crate::engine::Engine;
 use crate::route::{Caller, Route};
 use bytes::Bytes;
@@ -53,6 +54,6 @@ impl Engine<SqlxLedger> {
         E: Into<BoxError> + 'static,
         R: http_body::Body<Data = Bytes>,
     {
-        self.front(route, caller, request, InTransaction(Lent(handler))).await
+        self.front(route, caller, request, Led(InTransaction(Lent(handler)))).await
     }
 }

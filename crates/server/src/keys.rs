@@ -1,0 +1,249 @@
+//! What a person may see of keys and decide about them.
+//!
+//! Every decision names what the person saw ([`View`]); if the record is another one by then, nothing is
+//! written. Every decision leaves an account with a note and the evidence, which is never changed.
+
+use samekey_core::key::Scope;
+use samekey_core::lease::Hold;
+use samekey_core::policy::Policy;
+use samekey_core::receipt::Receipt;
+use samekey_core::record::{Record, State};
+use samekey_core::step::{Decision, Input, Verdict, step};
+use samekey_core::time::Time;
+use samekey_store::{Decided, Intent, Ledger, NOTE_BYTES_MAX, OpenRecord, Seen, StoreError, Swap};
+use std::fmt;
+
+/// The keys of a store, as a person looks at them.
+#[derive(Debug)]
+pub struct Keys<'a, S>(&'a S);
+
+/// What a person has on the screen: whoever decides says which state of the record it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View(Hold);
+
+impl View {
+    /// The view of this record.
+    pub fn of(record: &Record) -> View {
+        View(record.hold())
+    }
+}
+
+impl fmt::Display for View {
+    /// The fence and the beginning of the owner's token, as in `3-9f2c01ab`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-", self.0.fence)?;
+        self.0.owner.bytes().iter().take(4).try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A key as it stands, with everything that is known of it.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// The record and the store's clock.
+    pub seen: Seen,
+    /// Its intent, while it is open.
+    pub intent: Option<Intent>,
+    /// What persons decided about it so far, the oldest first.
+    pub decisions: Vec<Decided>,
+}
+
+/// Who decides, and on what grounds.
+#[derive(Clone, Debug)]
+pub struct Person {
+    /// The name of the person.
+    pub name: String,
+    /// Why.
+    pub note: String,
+    /// What proves it: a reference at the counterparty, a statement of account.
+    pub evidence: String,
+}
+
+/// Why nothing was decided.
+#[derive(Debug)]
+pub enum Undecided {
+    /// There is no such key.
+    Unknown,
+    /// The record is not the one that was seen any more; look again.
+    StaleView(View),
+    /// The record is not in a state for that: only one in review can be resolved, and only a finished
+    /// one forgotten.
+    NotInState(&'static str),
+    /// Name, note or evidence is missing or too long.
+    Incomplete(String),
+    /// The store failed.
+    Store(StoreError),
+}
+
+impl fmt::Display for Undecided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Undecided::Unknown => {
+                f.write_str("there is no such key; look for it with its organisation")
+            }
+            Undecided::StaleView(view) => {
+                write!(
+                    f,
+                    "the key has changed since it was looked at, and is {view} now; look at it again before you decide"
+                )
+            }
+            Undecided::NotInState(state) => {
+                write!(
+                    f,
+                    "the key is {state}; only a key in review can be resolved, and only a finished one forgotten"
+                )
+            }
+            Undecided::Incomplete(sentence) => f.write_str(sentence),
+            Undecided::Store(error) => write!(f, "the ledger cannot be used: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Undecided {}
+
+impl From<StoreError> for Undecided {
+    fn from(error: StoreError) -> Undecided {
+        Undecided::Store(error)
+    }
+}
+
+impl<'a, S: Ledger> Keys<'a, S> {
+    /// The keys of this store.
+    pub fn of(store: &'a S) -> Keys<'a, S> {
+        Keys(store)
+    }
+
+    /// Open records after `after`, in the order of their scopes, at most `limit`.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn open(
+        &self,
+        after: Option<&Scope>,
+        limit: u32,
+    ) -> Result<Vec<OpenRecord>, StoreError> {
+        self.0.list_open(after, limit).await
+    }
+
+    /// One key with everything that is known of it; nothing where there is no row.
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn show(&self, scope: &Scope) -> Result<Option<Shown>, StoreError> {
+        let seen = self.0.load(scope).await?;
+        if seen.record == Record::ABSENT {
+            return Ok(None);
+        }
+        let intent = self.0.intent(scope).await?;
+        let decisions = self.0.decisions(scope).await?;
+        Ok(Some(Shown { seen, intent, decisions }))
+    }
+
+    /// Decides about a key in review.
+    ///
+    /// # Errors
+    /// See [`Undecided`]; nothing was written then, but for a store that lost its acknowledgement: look
+    /// again.
+    pub async fn resolve(
+        &self,
+        scope: &Scope,
+        view: &str,
+        decision: Decision,
+        person: &Person,
+    ) -> Result<Record, Undecided> {
+        let name = match &decision {
+            Decision::Executed(_) => "executed",
+            Decision::NotExecuted => "not-executed",
+            Decision::Close => "close",
+        };
+        self.decide(scope, view, person, name, |hold| Input::Decide(hold, decision)).await
+    }
+
+    /// Removes a stored answer and keeps the fact that the command was executed, for personal data that
+    /// has to go.
+    ///
+    /// # Errors
+    /// As [`Keys::resolve`].
+    pub async fn forget(
+        &self,
+        scope: &Scope,
+        view: &str,
+        person: &Person,
+    ) -> Result<Record, Undecided> {
+        self.decide(scope, view, person, "forget", Input::Forget).await
+    }
+
+    async fn decide(
+        &self,
+        scope: &Scope,
+        view: &str,
+        person: &Person,
+        name: &str,
+        input: impl FnOnce(Hold) -> Input,
+    ) -> Result<Record, Undecided> {
+        complete(person)?;
+        let seen = self.0.load(scope).await?;
+        if seen.record == Record::ABSENT {
+            return Err(Undecided::Unknown);
+        }
+        let current = View::of(&seen.record);
+        if current.to_string() != view {
+            return Err(Undecided::StaleView(current));
+        }
+        // Retention is the only thing of a policy that counts here, and a decision never shortens it.
+        let policy = Policy::default();
+        let (next, verdict) = step(seen.record.clone(), input(current.0), seen.now, &policy);
+        if verdict == Verdict::StaleView {
+            return Err(Undecided::NotInState(state_name(&seen.record.state)));
+        }
+        if next.revision == seen.record.revision {
+            // Forgotten already: the fact is all that there is.
+            return Ok(next);
+        }
+        let decided = Decided {
+            decision: name.to_owned(),
+            person: person.name.clone(),
+            note: person.note.clone(),
+            evidence: person.evidence.clone(),
+            seen: seen.record.fence,
+            at: Time::EPOCH,
+        };
+        match self.0.decide(scope, &seen.record, &next, &decided).await? {
+            Swap::Written => Ok(next),
+            Swap::Changed(now) => Err(Undecided::StaleView(View::of(&now.record))),
+        }
+    }
+}
+
+/// The word for a state, as people read it.
+pub fn state_name(state: &State) -> &'static str {
+    samekey_store::row::state_name(state)
+}
+
+/// The receipt of a decision that a command was executed, where its answer is not at hand.
+pub fn executed_fact(status: u16, location: Option<String>) -> Receipt {
+    Receipt::Fact { status, location: location.map(|location| location.into_bytes().into()) }
+}
+
+fn complete(person: &Person) -> Result<(), Undecided> {
+    for (what, text) in
+        [("name", &person.name), ("note", &person.note), ("evidence", &person.evidence)]
+    {
+        if text.trim().is_empty() {
+            return Err(Undecided::Incomplete(format!(
+                "the {what} is empty; a decision about money says who decided, why, and on what evidence"
+            )));
+        }
+        if text.len() > NOTE_BYTES_MAX {
+            return Err(Undecided::Incomplete(format!(
+                "the {what} has {} bytes, and at most {NOTE_BYTES_MAX} are kept; put the rest into a file and name it",
+                text.len()
+            )));
+        }
+        if text.contains('\0') {
+            return Err(Undecided::Incomplete(format!(
+                "the {what} has a NUL character; leave it out"
+            )));
+        }
+    }
+    Ok(())
+}

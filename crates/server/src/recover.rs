@@ -1,0 +1,261 @@
+//! Recovery: finds claims that ended without an answer, asks the counterparty, and settles them, frees
+//! them, or hands them to a person.
+//!
+//! It takes a key over by its fence, so that several workers on one database share the work and no
+//! owner of before can write any more. Nothing here runs a command again, and nothing here is on the
+//! way of a request: a counterparty that hangs keeps its own questions waiting, and no one else's.
+//!
+//! Read next: `recover/turn.rs`.
+
+mod turn;
+
+use crate::body::BoxError;
+use crate::engine::Shared;
+use crate::external::{External, StoredRequest};
+use crate::signal::Signal;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use samekey_core::key::{Key, Org, Scope};
+use samekey_core::time::Time;
+use samekey_store::{Ledger, OutboundKey, StoreError};
+use std::fmt;
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// How many organisations one page of the scan holds.
+const ORGS_PAGE: u32 = 100;
+/// How many due keys of one organisation are looked at before the next one has its turn, so that one
+/// with a hundred thousand of them keeps nobody waiting.
+const KEYS_PAGE: u32 = 32;
+
+/// Asks a counterparty what became of a command. The application gives one, which is about a page of
+/// code; it may be called from several tasks at once, and again for the same command.
+///
+/// It must not make the command happen, with one exception: where the policy declares that the
+/// counterparty deduplicates, sending the same request under the same outbound key *is* the question.
+/// What it cannot be sure of is [`Finding::CannotTell`]; so are its errors, its panics, and whatever
+/// takes longer than [`RecoveryPlan::ask_time_max`].
+pub trait Ask: Send + Sync + 'static {
+    /// Asks about one command.
+    fn ask(&self, question: Question) -> impl Future<Output = Result<Finding, BoxError>> + Send;
+}
+
+/// What is asked about. `Debug` shows nothing of it: a key is somebody's.
+#[derive(Clone)]
+pub struct Question {
+    /// Whose command it is.
+    pub org: Org,
+    /// The caller's key.
+    pub key: Key,
+    /// The key under which the counterparty knows the command.
+    pub outbound_key: OutboundKey,
+    /// The request as it was claimed, so that amount, currency and reference can be compared.
+    pub request: Option<StoredRequest>,
+    /// How often it was asked, this time included; 1 is the first.
+    pub number: u32,
+    /// Since when the outcome is unknown, by the database's clock.
+    pub unknown_since: Time,
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Question").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// What the counterparty said.
+#[derive(Clone)]
+pub enum Finding {
+    /// It executed the command, with the amount, currency and reference that were asked for.
+    Executed(Found),
+    /// It refused the command for good.
+    Refused(Found),
+    /// It does not know of the command. Proof only after `not_found_after`, and twice.
+    NotExecuted,
+    /// It is still at work.
+    Pending,
+    /// It could not be asked, or its answer could not be understood.
+    CannotTell,
+    /// It executed something under this key, but with another amount, currency or reference: a
+    /// person decides.
+    Different,
+}
+
+/// What the caller gets for a command that was found.
+#[derive(Clone)]
+pub enum Found {
+    /// This answer, as if it had come in time.
+    Answer(http::Response<Bytes>),
+    /// Only that it is done: its status, and where the resource is. The caller is told to read it.
+    Fact {
+        /// The status that the first answer would have had, a 2xx, 3xx or final 4xx.
+        status: http::StatusCode,
+        /// The value of its `Location`.
+        location: Option<String>,
+    },
+}
+
+impl fmt::Debug for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Finding::Executed(_) => "Executed",
+            Finding::Refused(_) => "Refused",
+            Finding::NotExecuted => "NotExecuted",
+            Finding::Pending => "Pending",
+            Finding::CannotTell => "CannotTell",
+            Finding::Different => "Different",
+        })
+    }
+}
+
+type Asked<'a> = Pin<Box<dyn Future<Output = Result<Finding, BoxError>> + Send + 'a>>;
+
+trait AskBoxed: Send + Sync {
+    fn ask_boxed(&self, question: Question) -> Asked<'_>;
+}
+
+impl<A: Ask> AskBoxed for A {
+    fn ask_boxed(&self, question: Question) -> Asked<'_> {
+        // Called in the future, so that a panic before its first await is caught as well.
+        Box::pin(async move { self.ask(question).await })
+    }
+}
+
+/// Who is asked on a route.
+#[derive(Clone)]
+pub(crate) struct Asking(Arc<dyn AskBoxed>);
+
+impl Asking {
+    pub(crate) fn new(ask: impl Ask) -> Asking {
+        Asking(Arc::new(ask))
+    }
+}
+
+/// How a recovery works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryPlan {
+    /// How long it rests when nothing is due.
+    pub every: Duration,
+    /// How many questions of the route are on their way at once.
+    pub at_once: usize,
+    /// How long a question may take. Whatever is longer than a third of the route's lease is cut to
+    /// that, so that the answer is heard within the asker's turn.
+    pub ask_time_max: Duration,
+}
+
+impl Default for RecoveryPlan {
+    /// Every second, eight questions at once, ten seconds each.
+    fn default() -> RecoveryPlan {
+        RecoveryPlan {
+            every: Duration::from_secs(1),
+            at_once: 8,
+            ask_time_max: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What one pass of a recovery did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryPass {
+    /// Keys that were looked at.
+    pub looked_at: u64,
+    /// Questions that were asked.
+    pub asked: u64,
+    /// Keys that have their answer now.
+    pub settled: u64,
+    /// Keys that are free now, because nothing ran.
+    pub freed: u64,
+    /// Keys that wait for a person now.
+    pub handed_over: u64,
+}
+
+/// A recovery at work. It ends when this is dropped: a question on its way is given up, and is asked
+/// again when its turn is over.
+#[derive(Debug)]
+pub struct Recovery(JoinHandle<()>);
+
+impl Drop for Recovery {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl<S: Ledger> External<S> {
+    /// Starts recovering this route's claims in the background. Several of them on one database, in one
+    /// process or in many, share the work.
+    #[must_use = "the recovery ends when this is dropped"]
+    pub fn spawn_recovery(&self, plan: RecoveryPlan) -> Recovery {
+        let external = self.clone();
+        Recovery(tokio::spawn(async move {
+            loop {
+                // An error is in the log and the metrics already; the next pass tries again.
+                let busy = external.recover(plan).await.is_ok_and(|pass| pass.looked_at > 0);
+                if !busy {
+                    tokio::time::sleep(plan.every).await;
+                }
+            }
+        }))
+    }
+
+    /// Looks at everything that is due once, and says what came of it.
+    ///
+    /// # Errors
+    /// What the store fails with while it is scanned; failures at single keys are signalled, and their
+    /// turns come again.
+    pub async fn recover(&self, plan: RecoveryPlan) -> Result<RecoveryPass, StoreError> {
+        let scanned = self.scan(plan).await;
+        if let Err(error) = &scanned {
+            let signal = Signal::StoreFailed(error.kind());
+            self.shared().signals.emit(self.route(), signal);
+        }
+        scanned
+    }
+
+    async fn scan(&self, plan: RecoveryPlan) -> Result<RecoveryPass, StoreError> {
+        self.look_for_restore().await?;
+        let shared: &Arc<Shared<S>> = self.shared();
+        let mut pass = RecoveryPass::default();
+        let mut after: Option<Org> = None;
+        loop {
+            let route = self.route().name();
+            let orgs = shared.store.orgs_with_open(route, after.as_ref(), ORGS_PAGE).await?;
+            let Some(last) = orgs.last().cloned() else { return Ok(pass) };
+            for org in orgs {
+                let mut keys = shared.store.due(route, &org, KEYS_PAGE).await?;
+                shuffle(&mut keys);
+                let turns = futures_util::stream::iter(keys.into_iter().map(|key| {
+                    let scope = Scope { org: org.clone(), key };
+                    turn::turn(self, scope, plan)
+                }));
+                let mut turns = turns.buffer_unordered(plan.at_once.max(1));
+                while let Some(ended) = turns.next().await {
+                    pass.count(ended);
+                }
+            }
+            after = Some(last);
+        }
+    }
+}
+
+impl RecoveryPass {
+    fn count(&mut self, ended: turn::Turn) {
+        self.looked_at += 1;
+        self.asked += u64::from(ended.asked);
+        match ended.end {
+            turn::End::Settled => self.settled += 1,
+            turn::End::Freed => self.freed += 1,
+            turn::End::HandedOver => self.handed_over += 1,
+            turn::End::Open => {}
+        }
+    }
+}
+
+/// Another order for every worker: those that find the same page begin at different ends of it.
+fn shuffle(keys: &mut [Key]) {
+    let random = RandomState::new();
+    keys.sort_by_cached_key(|key| random.hash_one(key));
+}
