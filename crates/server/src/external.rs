@@ -301,6 +301,11 @@ impl<S: Ledger> External<S> {
         self.0.engine.shared()
     }
 
+    /// The store itself.
+    pub fn store(&self) -> &S {
+        self.0.engine.store()
+    }
+
     /// The route.
     pub fn route(&self) -> &Route {
         &self.0.route

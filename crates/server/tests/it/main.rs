@@ -7,6 +7,7 @@ mod basics;
 mod chaos;
 mod concurrency;
 mod endings;
+mod external;
 mod fingerprints;
 mod framing;
 mod hangups;
