@@ -12,7 +12,7 @@ use samekey::core::record::{Identity, Record};
 use samekey::core::step::{Arrival, Claim, Input, step};
 use samekey::core::time::Time;
 use samekey::store::postgres::{self, Options, Pool, PostgresLedger};
-use samekey::store::{Arrived, Ledger, Swap};
+use samekey::store::{Arrived, Intent, Ledger, OutboundKey, Swap};
 use samekey_sim::Cluster;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,7 +99,9 @@ async fn command(ledger: &PostgresLedger, number: u64) -> Result<(), Failure> {
         arrival: Arrival::Ordinary,
     };
     let (offer, _) = step(Record::ABSENT, Input::Claim(claim), Time::EPOCH, &policy);
-    let Arrived::Inserted(seen) = ledger.insert_or_load(&scope, &offer).await? else {
+    let outbound_key = OutboundKey::from_bytes(token);
+    let intent = Intent { route: "bench".into(), outbound_key, request: None };
+    let Arrived::Inserted(seen) = ledger.insert_or_load(&scope, &offer, &intent).await? else {
         return Err("a new key was found".into());
     };
     let receipt =

@@ -14,7 +14,7 @@ use samekey_core::step::{Arrival, Claim, Input, step};
 use samekey_core::time::Time;
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
 use samekey_store::postgres::{Options, Pool, PostgresLedger, connect_with, migrate};
-use samekey_store::{Arrived, Ledger};
+use samekey_store::{Arrived, Intent, Ledger, OutboundKey};
 use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
@@ -226,7 +226,8 @@ async fn keyed(bench: &Bench) -> Outcome {
 async fn external(bench: &Bench) -> Outcome {
     let number = bench.next.fetch_add(1, Ordering::Relaxed);
     let (scope, offer) = (scope(number)?, offer(bench, number)?);
-    let Arrived::Inserted(seen) = bench.ledger.insert_or_load(&scope, &offer).await? else {
+    let Arrived::Inserted(seen) = bench.ledger.insert_or_load(&scope, &offer, &intent()).await?
+    else {
         return Err("a new key was there".into());
     };
     let next = settled(bench, &seen.record, seen.now);
@@ -254,6 +255,11 @@ fn scope(number: u64) -> Result<Scope, Box<dyn Error + Send + Sync>> {
     let scattered = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let key = format!("{scattered:016x}-{number:016x}");
     Ok(Scope { org: Org::new(&format!("org-{}", number % 16))?, key: Key::new(&key)? })
+}
+
+fn intent() -> Intent {
+    let outbound_key = OutboundKey::from_bytes([7; 16]);
+    Intent { route: "speed".into(), outbound_key, request: None }
 }
 
 fn offer(bench: &Bench, number: u64) -> Result<Record, Box<dyn Error + Send + Sync>> {

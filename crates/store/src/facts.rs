@@ -7,11 +7,18 @@ use crate::migrate::{Migration, Migrations, Plan};
 pub static MIGRATIONS: Migrations = Migrations {
     database: "PostgreSQL",
     recorded_in: "samekey.migrations",
-    list: &[Migration {
-        number: 1,
-        name: "keys",
-        sql: include_str!("../sql/postgres/migrations/0001_keys.sql"),
-    }],
+    list: &[
+        Migration {
+            number: 1,
+            name: "keys",
+            sql: include_str!("../sql/postgres/migrations/0001_keys.sql"),
+        },
+        Migration {
+            number: 2,
+            name: "intents",
+            sql: include_str!("../sql/postgres/migrations/0002_intents.sql"),
+        },
+    ],
 };
 
 /// The oldest server that is supported, as `server_version_num` counts: PostgreSQL 15.

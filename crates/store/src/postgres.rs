@@ -19,6 +19,8 @@ mod connect;
 mod connection;
 mod failure;
 mod group;
+mod intents;
+mod reads;
 mod schema;
 mod sql;
 mod sweep;
@@ -34,11 +36,12 @@ pub use group::{GROUP_MAX, WAITING_MAX};
 pub use schema::migrate;
 
 use crate::error::StoreError;
-use crate::row::{check_offer, check_swap};
-use crate::{Arrived, LIST_PAGE_MAX, Ledger, OpenRecord, Seen, Swap, SweepPass};
+use crate::row::{check_offer, check_stays, check_swap};
+use crate::{Arrived, Decided, Intent, Ledger, OpenCount, OpenRecord, Seen, Swap, SweepPass};
 use batches::{Change, Offer, Offers, Swaps};
 use connection::Connection;
 use group::Grouper;
+use intents::Beside;
 use samekey_core::key::{Key, Org, Scope};
 use samekey_core::record::Record;
 use std::fmt;
@@ -136,9 +139,15 @@ impl PostgresLedger {
 }
 
 impl Ledger for PostgresLedger {
-    async fn insert_or_load(&self, scope: &Scope, offer: &Record) -> Result<Arrived, StoreError> {
+    async fn insert_or_load(
+        &self,
+        scope: &Scope,
+        offer: &Record,
+        intent: &Intent,
+    ) -> Result<Arrived, StoreError> {
         check_offer(offer)?;
-        self.offers.submit(Offer { scope: scope.clone(), record: offer.clone() }).await
+        let (scope, record, intent) = (scope.clone(), offer.clone(), intent.clone());
+        self.offers.submit(Offer { scope, record, intent }).await
     }
 
     async fn load(&self, scope: &Scope) -> Result<Seen, StoreError> {
@@ -148,10 +157,75 @@ impl Ledger for PostgresLedger {
         Ok(seen)
     }
 
-    async fn swap(&self, scope: &Scope, seen: &Record, next: &Record) -> Result<Swap, StoreError> {
+    async fn reclaim(
+        &self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+        intent: &Intent,
+    ) -> Result<Swap, StoreError> {
         check_swap(seen, next)?;
+        intents::write(&self.core, scope, seen, next, Beside::Intent(intent)).await
+    }
+
+    async fn swap(&self, scope: &Scope, seen: &Record, next: &Record) -> Result<Swap, StoreError> {
+        check_stays(seen, next)?;
         let change = Change { scope: scope.clone(), seen: seen.clone(), next: next.clone() };
         self.swaps.submit(change).await
+    }
+
+    async fn decide(
+        &self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+        decided: &Decided,
+    ) -> Result<Swap, StoreError> {
+        check_stays(seen, next)?;
+        intents::write(&self.core, scope, seen, next, Beside::Account(decided)).await
+    }
+
+    async fn decisions(&self, scope: &Scope) -> Result<Vec<Decided>, StoreError> {
+        reads::decisions(&self.core, scope).await
+    }
+
+    async fn intent(&self, scope: &Scope) -> Result<Option<Intent>, StoreError> {
+        reads::intent(&self.core, scope).await
+    }
+
+    async fn orgs_with_open(
+        &self,
+        route: &str,
+        after: Option<&Org>,
+        limit: u32,
+    ) -> Result<Vec<Org>, StoreError> {
+        reads::orgs_with_open(&self.core, route, after, limit).await
+    }
+
+    async fn due(&self, route: &str, org: &Org, limit: u32) -> Result<Vec<Key>, StoreError> {
+        reads::due(&self.core, route, org, limit).await
+    }
+
+    async fn count_open(&self) -> Result<Vec<OpenCount>, StoreError> {
+        reads::count_open(&self.core).await
+    }
+
+    async fn shared(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        reads::shared(&self.core, name).await
+    }
+
+    async fn share_once(&self, name: &str, bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
+        intents::share(&self.core, &sql::SHARE_ONCE, name, bytes).await?;
+        // What is shared is never removed, so that it is there now, from whomever.
+        self.shared(name).await?.ok_or_else(failure::missing)
+    }
+
+    async fn share(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        intents::share(&self.core, &sql::SHARE, name, bytes).await
+    }
+
+    async fn drop_free(&self, batch: u32) -> Result<SweepPass, StoreError> {
+        sweep::drop_free(&self.core, batch).await
     }
 
     async fn sweep(&self, batch: u32) -> Result<SweepPass, StoreError> {
@@ -163,37 +237,6 @@ impl Ledger for PostgresLedger {
         after: Option<&Scope>,
         limit: u32,
     ) -> Result<Vec<OpenRecord>, StoreError> {
-        let connection = self.core.connection().await?;
-        // No organisation is empty, so this is before all of them.
-        let (org, key) = after.map_or(("", ""), |scope| (scope.org.as_str(), scope.key.as_str()));
-        let limit = i64::from(limit.min(LIST_PAGE_MAX));
-        let rows = connection.read(&sql::LIST_OPEN, &[&org, &key, &limit]).await?;
-        let mut open = Vec::with_capacity(rows.len());
-        for row in &rows {
-            let read = || -> Result<(String, String), tokio_postgres::Error> {
-                Ok((row.try_get(0)?, row.try_get(1)?))
-            };
-            let (org, key) = read().map_err(|_| failure::column())?;
-            let scope = Scope {
-                org: Org::new(&org).map_err(|_| damaged("org_id"))?,
-                key: Key::new(&key).map_err(|_| damaged("key"))?,
-            };
-            let found = cells::found(row, 2)?;
-            let seen = answers::complete(&connection, &scope, found).await?;
-            if let Some(seen) = seen.filter(|seen| seen.record.is_open()) {
-                open.push(OpenRecord { scope, seen });
-            }
-        }
-        connection.release();
-        Ok(open)
+        reads::list_open(&self.core, after, limit).await
     }
-}
-
-fn damaged(column: &'static str) -> StoreError {
-    StoreError::new(
-        crate::Kind::Damaged,
-        format!(
-            "a row of the ledger cannot be read: column {column} holds nothing that this version knows; it was changed by hand"
-        ),
-    )
 }

@@ -15,10 +15,12 @@ mod atomic;
 mod fault;
 mod file;
 mod guard;
+mod intents;
 mod job;
 mod readers;
 mod rows;
 mod schema;
+mod shared;
 mod writer;
 
 pub use atomic::AtomicTx;
@@ -32,11 +34,14 @@ pub use writer::{GROUP_MAX, QUEUE_MAX};
 
 use crate::error::StoreError;
 use crate::migrate::Migration;
-use crate::{Arrived, Ledger, OpenRecord, Seen, Swap, SweepPass};
+use crate::row::{check_offer, check_stays, check_swap};
+use crate::{
+    Arrived, Decided, Intent, Ledger, OpenCount, OpenRecord, SWEEP_BATCH_MAX, Seen, Swap, SweepPass,
+};
 use job::{Place, Task, Work};
 use readers::Readers;
 use rusqlite::Connection;
-use samekey_core::key::Scope;
+use samekey_core::key::{Key, Org, Scope};
 use samekey_core::record::Record;
 use writer::Writer;
 
@@ -208,23 +213,45 @@ impl SqliteLedger {
     ) -> Result<T, StoreError> {
         self.hand_in(Work::Again(Box::new(work))).await
     }
+
+    /// Swaps, and writes what lies beside the row if that was written.
+    async fn swap_and(
+        &self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+        beside: impl Fn(&Connection, &Scope, &Record) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<Swap, StoreError> {
+        let (scope, seen, next) = (scope.clone(), seen.clone(), next.clone());
+        self.again(move |place| {
+            let swap = rows::swap(place.connection, &scope, &seen, &next)?;
+            if swap == Swap::Written {
+                beside(place.connection, &scope, &next)?;
+            }
+            Ok(swap)
+        })
+        .await
+    }
 }
 
 impl Ledger for SqliteLedger {
-    async fn insert_or_load(&self, scope: &Scope, offer: &Record) -> Result<Arrived, StoreError> {
-        crate::row::check_offer(offer)?;
+    async fn insert_or_load(
+        &self,
+        scope: &Scope,
+        offer: &Record,
+        intent: &Intent,
+    ) -> Result<Arrived, StoreError> {
+        check_offer(offer)?;
         // Most arrivals at an existing key are replays, which need not wait for the writer.
         let seen = self.load(scope).await?;
         if seen.record != Record::ABSENT {
             return Ok(Arrived::Found(seen));
         }
-        let (scope, offer) = (scope.clone(), offer.clone());
+        let (scope, offer, intent) = (scope.clone(), offer.clone(), intent.clone());
         self.again(move |place| {
             let arrived = rows::arrive(place.connection, &scope, &offer)?;
-            if let Arrived::Inserted(seen) = &arrived
-                && seen.record.is_open()
-            {
-                rows::note(place.connection, &scope, &seen.record)?;
+            if let Arrived::Inserted(seen) = &arrived {
+                intents::claim(place.connection, &scope, &seen.record, &intent)?;
             }
             Ok(arrived)
         })
@@ -236,16 +263,95 @@ impl Ledger for SqliteLedger {
         self.readers.ask(move |connection| rows::load(connection, &scope)).await?
     }
 
-    async fn swap(&self, scope: &Scope, seen: &Record, next: &Record) -> Result<Swap, StoreError> {
-        let (scope, seen, next) = (scope.clone(), seen.clone(), next.clone());
-        self.again(move |place| {
-            let swap = rows::swap(place.connection, &scope, &seen, &next)?;
-            if swap == Swap::Written {
-                rows::note(place.connection, &scope, &next)?;
-            }
-            Ok(swap)
+    async fn reclaim(
+        &self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+        intent: &Intent,
+    ) -> Result<Swap, StoreError> {
+        check_swap(seen, next)?;
+        let intent = intent.clone();
+        self.swap_and(scope, seen, next, move |connection, scope, next| {
+            intents::claim(connection, scope, next, &intent)
         })
         .await
+    }
+
+    async fn swap(&self, scope: &Scope, seen: &Record, next: &Record) -> Result<Swap, StoreError> {
+        check_stays(seen, next)?;
+        self.swap_and(scope, seen, next, intents::follow).await
+    }
+
+    async fn decide(
+        &self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+        decided: &Decided,
+    ) -> Result<Swap, StoreError> {
+        check_stays(seen, next)?;
+        let decided = decided.clone();
+        self.swap_and(scope, seen, next, move |connection, scope, next| {
+            intents::follow(connection, scope, next)?;
+            intents::account(connection, scope, &decided)
+        })
+        .await
+    }
+
+    async fn decisions(&self, scope: &Scope) -> Result<Vec<Decided>, StoreError> {
+        let scope = scope.clone();
+        self.readers.ask(move |connection| intents::decisions(connection, &scope)).await?
+    }
+
+    async fn intent(&self, scope: &Scope) -> Result<Option<Intent>, StoreError> {
+        let scope = scope.clone();
+        self.readers.ask(move |connection| intents::load(connection, &scope)).await?
+    }
+
+    async fn orgs_with_open(
+        &self,
+        route: &str,
+        after: Option<&Org>,
+        limit: u32,
+    ) -> Result<Vec<Org>, StoreError> {
+        let (route, after) = (route.to_owned(), after.cloned());
+        self.readers
+            .ask(move |connection| intents::orgs(connection, &route, after.as_ref(), limit))
+            .await?
+    }
+
+    async fn due(&self, route: &str, org: &Org, limit: u32) -> Result<Vec<Key>, StoreError> {
+        let (route, org) = (route.to_owned(), org.clone());
+        self.readers.ask(move |connection| intents::due(connection, &route, &org, limit)).await?
+    }
+
+    async fn count_open(&self) -> Result<Vec<OpenCount>, StoreError> {
+        self.readers.ask(intents::count).await?
+    }
+
+    async fn shared(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let name = name.to_owned();
+        self.readers.ask(move |connection| shared::load(connection, &name)).await?
+    }
+
+    async fn share_once(&self, name: &str, bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let (name, bytes) = (name.to_owned(), bytes.to_vec());
+        self.again(move |place| shared::put_once(place.connection, &name, &bytes)).await
+    }
+
+    async fn share(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let (name, bytes) = (name.to_owned(), bytes.to_vec());
+        self.again(move |place| shared::put(place.connection, &name, &bytes)).await
+    }
+
+    async fn drop_free(&self, batch: u32) -> Result<SweepPass, StoreError> {
+        let batch = batch.clamp(1, SWEEP_BATCH_MAX);
+        // Looked for by a reader, so that no writer waits while it goes through the whole table.
+        let free = self.readers.ask(move |connection| rows::find_free(connection, batch)).await??;
+        let found = u64::try_from(free.len()).unwrap_or(u64::MAX);
+        let removed = self.again(move |place| rows::remove(place.connection, &free)).await?;
+        Ok(SweepPass { removed, more: removed < found || found >= u64::from(batch) })
     }
 
     async fn sweep(&self, batch: u32) -> Result<SweepPass, StoreError> {

@@ -3,16 +3,17 @@ with offered as (
   select
     org_id, key, fence, holder, revision, keep_for, state, since, request_version, request_sha,
     frame_sha, principal_sha, lease_ends, run_ends, life, reason, last_send, asked, not_found,
-    ask_after, answer_status, answer_headers, answer_body, place
+    ask_after, answer_status, answer_headers, answer_body, route, outbound_key, due, request, place
   from unnest(
     $1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::bigint[], $6::interval[], $7::text[],
     $8::interval[], $9::smallint[], $10::bytea[], $11::bytea[], $12::bytea[], $13::interval[],
     $14::interval[], $15::bigint[], $16::text[], $17::interval[], $18::integer[], $19::integer[],
-    $20::interval[], $21::smallint[], $22::bytea[], $23::bytea[]
+    $20::interval[], $21::smallint[], $22::bytea[], $23::bytea[], $24::text[], $25::bytea[],
+    $26::interval[], $27::bytea[]
   ) with ordinality as offered (
     org_id, key, fence, holder, revision, keep_for, state, since, request_version, request_sha,
     frame_sha, principal_sha, lease_ends, run_ends, life, reason, last_send, asked, not_found,
-    ask_after, answer_status, answer_headers, answer_body, place
+    ask_after, answer_status, answer_headers, answer_body, route, outbound_key, due, request, place
   )
 ), inserted as (
   insert into samekey.keys (
@@ -30,11 +31,21 @@ with offered as (
   on conflict (org_id, key) do nothing
   returning org_id, key, state
 ), opened as (
-  insert into samekey.open_claims (org_id, key)
-  select org_id, key
+  insert into samekey.open_claims (org_id, key, route, outbound_key, due_at, request)
+  select
+    inserted.org_id, inserted.key, offered.route, offered.outbound_key, now() + offered.due,
+    offered.request
   from inserted
-  where state in ('running', 'unknown', 'review')
-  on conflict (org_id, key) do nothing
+  join offered
+    on offered.org_id = inserted.org_id
+    and offered.key = inserted.key
+  where inserted.state in ('running', 'unknown', 'review')
+  on conflict (org_id, key) do update
+  set
+    route = excluded.route,
+    outbound_key = excluded.outbound_key,
+    due_at = excluded.due_at,
+    request = excluded.request
 )
 select
   org_id, key, now() as seen_at, true as inserted, null::bigint as fence, null::bytea as holder,

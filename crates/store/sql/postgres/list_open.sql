@@ -3,7 +3,7 @@ select
   keys.holder, keys.revision, keys.keep_until, keys.state, keys.since, keys.request_version,
   keys.request_sha, keys.frame_sha, keys.principal_sha, keys.lease_ends, keys.run_ends, keys.life,
   keys.reason, keys.last_send, keys.asked, keys.not_found, keys.ask_after, keys.answer_status,
-  keys.answer_headers, keys.answer_body, keys.answer_day
+  keys.answer_headers, keys.answer_body, keys.answer_day, open_claims.route
 from samekey.open_claims as open_claims
 join lateral (
   select

@@ -12,6 +12,9 @@ grant select, insert, update, delete
 on samekey.keys, samekey.open_claims, samekey.answers
 to samekey_service;
 
-grant select, insert on samekey.meta to samekey_service;
+-- Accounts of decisions are added, never changed.
+grant select, insert on samekey.decisions to samekey_service;
+
+grant select, insert, update on samekey.meta to samekey_service;
 
 grant select on samekey.migrations to samekey_service;

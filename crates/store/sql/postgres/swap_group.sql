@@ -4,19 +4,19 @@ with wanted as (
     org_id, key, seen_fence, seen_holder, seen_revision, fence, holder, revision, keep_until,
     state, since, request_version, request_sha, frame_sha, principal_sha, lease_ends, run_ends,
     life, reason, last_send, asked, not_found, ask_after, answer_status, answer_headers,
-    answer_body, answer_day, day_body, opens, closes, place
+    answer_body, answer_day, day_body, due_at, closes, place
   from unnest(
     $1::text[], $2::text[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bytea[],
     $8::bigint[], $9::timestamptz[], $10::text[], $11::timestamptz[], $12::smallint[],
     $13::bytea[], $14::bytea[], $15::bytea[], $16::timestamptz[], $17::timestamptz[],
     $18::bigint[], $19::text[], $20::timestamptz[], $21::integer[], $22::integer[],
     $23::timestamptz[], $24::smallint[], $25::bytea[], $26::bytea[], $27::date[], $28::bytea[],
-    $29::boolean[], $30::boolean[]
+    $29::timestamptz[], $30::boolean[]
   ) with ordinality as wanted (
     org_id, key, seen_fence, seen_holder, seen_revision, fence, holder, revision, keep_until,
     state, since, request_version, request_sha, frame_sha, principal_sha, lease_ends, run_ends,
     life, reason, last_send, asked, not_found, ask_after, answer_status, answer_headers,
-    answer_body, answer_day, day_body, opens, closes, place
+    answer_body, answer_day, day_body, due_at, closes, place
   )
 ), written as (
   update samekey.keys as keys
@@ -50,7 +50,7 @@ with wanted as (
     and keys.holder = wanted.seen_holder
     and keys.revision = wanted.seen_revision
   returning
-    wanted.org_id, wanted.key, wanted.answer_day, wanted.day_body, wanted.opens, wanted.closes,
+    wanted.org_id, wanted.key, wanted.answer_day, wanted.day_body, wanted.due_at, wanted.closes,
     wanted.place
 ), stored as (
   insert into samekey.answers (answer_day, org_id, key, body)
@@ -59,12 +59,14 @@ with wanted as (
   where day_body is not null
   on conflict (org_id, key, answer_day) do update
   set body = excluded.body
-), opened as (
-  insert into samekey.open_claims (org_id, key)
-  select org_id, key
+), moved as (
+  update samekey.open_claims as open_claims
+  set due_at = written.due_at
   from written
-  where opens
-  on conflict (org_id, key) do nothing
+  where open_claims.org_id = written.org_id
+    and open_claims.key = written.key
+    and not written.closes
+    and open_claims.due_at is distinct from written.due_at
 ), closed as (
   delete from samekey.open_claims as open_claims
   using written

@@ -21,7 +21,8 @@ select
   held.ask_after,
   held.answer_status,
   held.answer_headers,
-  held.answer_body
+  held.answer_body,
+  open_claim.route
 from samekey_open_claims as open_claim
 join samekey_keys as held
   on held.org_id = open_claim.org_id

@@ -1,10 +1,22 @@
--- only here: the other dialect notes open claims within the statements that claim and swap
 insert into samekey_open_claims (
   org_id,
-  key
+  key,
+  route,
+  outbound_key,
+  due_at,
+  request
 )
 values (
   ?1,
-  ?2
+  ?2,
+  ?3,
+  ?4,
+  ?5,
+  ?6
 )
-on conflict (org_id, key) do nothing
+on conflict (org_id, key) do update
+set
+  route = excluded.route,
+  outbound_key = excluded.outbound_key,
+  due_at = excluded.due_at,
+  request = excluded.request

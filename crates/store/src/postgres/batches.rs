@@ -6,11 +6,12 @@ use super::cells::{self, Arrays, Cell, Found};
 use super::connection::{ANSWER_TIME_MAX, Connection, Ready, within};
 use super::failure::{self, Phase};
 use super::group::{Batch, Results};
+use super::intents::Intents;
 use super::value::{Day, Moment, Span};
 use super::{Core, sql};
 use crate::error::StoreError;
-use crate::row::Row;
-use crate::{Arrived, Seen, Swap};
+use crate::row::{Row, due_at};
+use crate::{Arrived, Intent, Seen, Swap};
 use futures_util::future::{join_all, join4};
 use samekey_core::key::Scope;
 use samekey_core::record::Record;
@@ -37,6 +38,7 @@ pub(super) struct Swaps(pub(super) Arc<Core>);
 pub(super) struct Offer {
     pub(super) scope: Scope,
     pub(super) record: Record,
+    pub(super) intent: Intent,
 }
 
 pub(super) struct Change {
@@ -58,11 +60,14 @@ impl Batch for Offers {
         let ready = connection.ready(&sql::CLAIM_GROUP).await?;
         let scopes = Scopes::of(entries.iter().map(|entry| &entry.scope));
         let mut columns: Arrays<Span> = Arrays::default();
+        let mut intents = Intents::default();
         for entry in entries {
             columns.push(Row::of(&entry.record));
+            intents.push(&entry.record, &entry.intent);
         }
         let mut parameters: Vec<Cell<'_>> = vec![&scopes.orgs, &scopes.keys];
         parameters.extend(columns.all());
+        parameters.extend(intents.all());
         let rows = commit(&connection, &ready, &parameters, &[]).await?;
 
         let mut answers: Vec<Option<Result<Arrived, StoreError>>> = Vec::new();
@@ -116,7 +121,7 @@ impl Batch for Swaps {
         let mut compared: Compared = Compared::default();
         let mut columns: Arrays<Moment> = Arrays::default();
         let (mut days, mut bodies) = (Vec::new(), Vec::new());
-        let (mut opens, mut closes) = (Vec::new(), Vec::new());
+        let (mut due, mut closes) = (Vec::new(), Vec::new());
         let mut outdated = Vec::new();
         for entry in entries {
             compared.push(Row::of(&entry.seen));
@@ -128,13 +133,13 @@ impl Batch for Swaps {
             columns.push(row);
             days.push(placement.day);
             bodies.push(placement.body);
-            opens.push(entry.next.is_open() && !entry.seen.is_open());
+            due.push(due_at(&entry.next).map(|at| Moment(at.micros())));
             closes.push(entry.seen.is_open() && !entry.next.is_open());
         }
         let mut parameters: Vec<Cell<'_>> = vec![&scopes.orgs, &scopes.keys];
         parameters.extend(compared.all());
         parameters.extend(columns.all());
-        let last: [Cell<'_>; 4] = [&days, &bodies, &opens, &closes];
+        let last: [Cell<'_>; 4] = [&days, &bodies, &due, &closes];
         parameters.extend(last);
         let rows = commit(&connection, &ready, &parameters, &outdated).await?;
 

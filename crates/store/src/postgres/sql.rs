@@ -136,6 +136,10 @@ pub(crate) static CLAIM_GROUP: Sql = sql!(
     INT2_ARRAY,
     BYTEA_ARRAY,
     BYTEA_ARRAY,
+    TEXT_ARRAY,
+    BYTEA_ARRAY,
+    INTERVAL_ARRAY,
+    BYTEA_ARRAY,
 );
 
 /// Compare-and-set for a group of rows.
@@ -169,7 +173,7 @@ pub(crate) static SWAP_GROUP: Sql = sql!(
     BYTEA_ARRAY,
     DATE_ARRAY,
     BYTEA_ARRAY,
-    BOOL_ARRAY,
+    TIMESTAMPTZ_ARRAY,
     BOOL_ARRAY,
 );
 
@@ -191,6 +195,36 @@ pub(crate) static SWEEP_FIND: Sql = sql!("sweep_find", INT8);
 /// Removes rows of one organisation that are still as they were found.
 pub(crate) static SWEEP_DELETE: Sql =
     sql!("sweep_delete", TEXT, TEXT_ARRAY, INT8_ARRAY, TIMESTAMPTZ);
+
+/// Free rows, over or not.
+pub(crate) static FREE_FIND: Sql = sql!("free_find", INT8);
+
+/// Keeps the intent of a key that is taken again.
+pub(crate) static OPEN_INSERT: Sql =
+    sql!("open_insert", TEXT, TEXT, TEXT, BYTEA, TIMESTAMPTZ, BYTEA);
+/// Says when recovery has to look at an open record.
+pub(crate) static OPEN_MOVE: Sql = sql!("open_move", TEXT, TEXT, TIMESTAMPTZ);
+/// Removes the intent of a record that is finished.
+pub(crate) static OPEN_DELETE: Sql = sql!("open_delete", TEXT, TEXT);
+/// The intent of an open record.
+pub(crate) static INTENT: Sql = sql!("intent", TEXT, TEXT);
+/// What is due of a route and organisation.
+pub(crate) static DUE: Sql = sql!("due", TEXT, TEXT, INT8);
+/// Which organisations have open records of a route.
+pub(crate) static ORGS_WITH_OPEN: Sql = sql!("orgs_with_open", TEXT, TEXT, INT8);
+/// How many records are open, by route and state.
+pub(crate) static COUNT_OPEN: Sql = sql!("count_open");
+/// Adds the account of a decision.
+pub(crate) static DECISION_INSERT: Sql =
+    sql!("decision_insert", TEXT, TEXT, INT8, TEXT, TEXT, TEXT, TEXT);
+/// The accounts of a key.
+pub(crate) static DECISIONS: Sql = sql!("decisions", TEXT, TEXT, INT8);
+/// What is shared under a name.
+pub(crate) static SHARED: Sql = sql!("shared", TEXT);
+/// Shares something unless the name is taken.
+pub(crate) static SHARE_ONCE: Sql = sql!("share_once", TEXT, BYTEA);
+/// Shares something in place of what is there.
+pub(crate) static SHARE: Sql = sql!("share", TEXT, BYTEA);
 
 /// A page of open records.
 pub(crate) static LIST_OPEN: Sql = sql!("list_open", TEXT, TEXT, INT8);

@@ -9,6 +9,7 @@ use crate::error::{Kind, StoreError};
 use crate::{SWEEP_BATCH_MAX, SweepPass};
 use futures_util::future::join_all;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// How many organisations' rows are removed before the next ones are sent: it bounds what the server
 /// has to buffer.
@@ -17,6 +18,9 @@ const ORGS_AT_ONCE: usize = 32;
 /// How long a partition that is to be dropped waits for the statements that use it. New ones queue
 /// up behind it, so it is short; the next day tries again.
 const DROP_LOCK_WAIT: &str = "100ms";
+
+/// How long the search for free rows may take: it reads the whole table, once after a restore.
+const FREE_FIND_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// How many old partitions one pass drops, so that a long pause is not made up for all at once.
 const DROPS_MAX: usize = 8;
@@ -60,6 +64,34 @@ pub(super) async fn sweep(core: &Core, batch: u32) -> Result<SweepPass, StoreErr
         maintain(core).await?;
     }
     Ok(SweepPass { removed, more })
+}
+
+/// Removes free rows, over or not. Whoever holds one of them may free it again, so that there may be
+/// more until all that were found are gone.
+pub(super) async fn drop_free(core: &Core, batch: u32) -> Result<SweepPass, StoreError> {
+    let batch = batch.clamp(1, SWEEP_BATCH_MAX);
+    let connection = core.connection().await?;
+    let ready = connection.ready(&sql::FREE_FIND).await?;
+    let batch_rows = i64::from(batch);
+    let parameters: [Cell<'_>; 1] = [&batch_rows];
+    let find = connection.run(&ready, &parameters);
+    let found = within(FREE_FIND_TIME_MAX, Phase::BeforeCommit, find)
+        .await?
+        .map_err(|error| failure::statement(&error, Phase::BeforeCommit))?;
+    let mut orgs: BTreeMap<String, Found> = BTreeMap::new();
+    for row in &found {
+        let read = || -> Result<(String, String, i64), tokio_postgres::Error> {
+            Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))
+        };
+        let (org, key, revision) = read().map_err(|_| failure::column())?;
+        let rows = orgs.entry(org).or_default();
+        rows.keys.push(key);
+        rows.revisions.push(revision);
+    }
+    let removed = delete(&connection, orgs, Moment(i64::MAX)).await?;
+    connection.release();
+    let all = u64::try_from(found.len()).unwrap_or(u64::MAX);
+    Ok(SweepPass { removed, more: removed < all || all >= u64::from(batch) })
 }
 
 /// Removes what was found, per organisation, if it is still as it was found and nobody holds it.

@@ -1,8 +1,8 @@
 //! A caller's job inside the transaction that claims and settles its key.
 
 use super::job::{AtomicEnd, Place};
-use super::rows;
 use super::writer::ended_by_job;
+use super::{intents, rows};
 use crate::error::{Kind, StoreError};
 use crate::memory::host_now;
 use crate::row::{check_offer, check_swap};
@@ -133,7 +133,7 @@ impl<'c> AtomicTx<'c> {
         };
         // A claim that is settled where it was made never was open for anybody else.
         if current.is_open() || found.is_some_and(Record::is_open) {
-            rows::note(self.place.connection, self.scope, &current)?;
+            intents::keep(self.place.connection, self.scope, &current)?;
         }
         Ok(())
     }

@@ -15,7 +15,7 @@ pub const LIBRARY_MIN: i32 = 3_051_003;
 /// backup or a second service can hold up every writer of this one.
 pub const BUSY_WAIT: Duration = Duration::from_secs(5);
 
-/// How many prepared statements a connection keeps: ours are ten, the rest is for the application.
+/// How many prepared statements a connection keeps: ours are two dozen, the rest is for the application.
 const STATEMENTS_MAX: usize = 64;
 
 /// The size in bytes to which the write-ahead log is cut back after a checkpoint; a long reader may

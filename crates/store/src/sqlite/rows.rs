@@ -15,12 +15,11 @@ const SWAP: &str = include_str!("../../sql/sqlite/swap.sql");
 const SETTLE: &str = include_str!("../../sql/sqlite/settle.sql");
 const SWEEP_FIND: &str = include_str!("../../sql/sqlite/sweep_find.sql");
 const SWEEP_DELETE: &str = include_str!("../../sql/sqlite/sweep_delete.sql");
-const OPEN_INSERT: &str = include_str!("../../sql/sqlite/open_insert.sql");
-const OPEN_DELETE: &str = include_str!("../../sql/sqlite/open_delete.sql");
+const FREE_FIND: &str = include_str!("../../sql/sqlite/free_find.sql");
 const LIST_OPEN: &str = include_str!("../../sql/sqlite/list_open.sql");
 
 /// Inserts the offer, counted from now, or loads what is there. Open claims are not noted: for a
-/// claim that commits while it is open, [`note`] has to follow.
+/// claim that commits while it is open, [`super::intents::claim`] has to follow.
 pub(super) fn arrive(
     connection: &Connection,
     scope: &Scope,
@@ -141,6 +140,31 @@ pub(super) fn swap(
     swapped(connection, scope, written)
 }
 
+/// Finds free rows, over or not, with their revisions.
+pub(super) fn find_free(
+    connection: &Connection,
+    batch: u32,
+) -> Result<Vec<(String, String, i64)>, StoreError> {
+    let mut statement = connection.prepare_cached(FREE_FIND)?;
+    let rows =
+        statement.query_map(params![batch], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Removes finished rows that are still as they were found; says how many those were.
+pub(super) fn remove(
+    connection: &Connection,
+    found: &[(String, String, i64)],
+) -> Result<u64, StoreError> {
+    let mut delete = connection.prepare_cached(SWEEP_DELETE)?;
+    let mut removed: u64 = 0;
+    for (org, key, revision) in found {
+        let gone = delete.execute(params![org, key, revision])?;
+        removed = removed.saturating_add(u64::try_from(gone).unwrap_or(0));
+    }
+    Ok(removed)
+}
+
 fn swapped(connection: &Connection, scope: &Scope, written: usize) -> Result<Swap, StoreError> {
     Ok(if written == 1 { Swap::Written } else { Swap::Changed(load(connection, scope)?) })
 }
@@ -160,18 +184,6 @@ pub(super) fn tell(connection: &Connection, statement: &str) -> Result<(), rusql
     connection.prepare_cached(statement)?.execute([]).map(|_| ())
 }
 
-/// Notes whether a key is open now, in the table through which recovery finds it. It does not go by
-/// what was seen before: an open claim that is missing there would be lost to recovery.
-pub(super) fn note(
-    connection: &Connection,
-    scope: &Scope,
-    record: &Record,
-) -> Result<(), StoreError> {
-    let sql = if record.is_open() { OPEN_INSERT } else { OPEN_DELETE };
-    connection.prepare_cached(sql)?.execute(params![scope.org.as_str(), scope.key.as_str()])?;
-    Ok(())
-}
-
 /// Removes finished rows whose time is over.
 pub(super) fn sweep(connection: &Connection, batch: u32) -> Result<SweepPass, StoreError> {
     let batch = batch.clamp(1, SWEEP_BATCH_MAX);
@@ -185,12 +197,7 @@ pub(super) fn sweep(connection: &Connection, batch: u32) -> Result<SweepPass, St
             Ok((row.get(0)?, row.get(1)?, row.get(3)?))
         })?
         .collect::<Result<_, _>>()?;
-    let mut delete = connection.prepare_cached(SWEEP_DELETE)?;
-    let mut removed: u64 = 0;
-    for (org, key, revision) in &over {
-        let gone = delete.execute(params![org, key, revision])?;
-        removed = removed.saturating_add(u64::try_from(gone).unwrap_or(0));
-    }
+    let removed = remove(connection, &over)?;
     Ok(SweepPass { removed, more: removed == u64::from(batch) })
 }
 
@@ -205,11 +212,11 @@ pub(super) fn list_open(
     let (org, key) = after.map_or(("", ""), |scope| (scope.org.as_str(), scope.key.as_str()));
     let mut statement = connection.prepare_cached(LIST_OPEN)?;
     let rows = statement.query_map(params![org, key, limit.min(LIST_PAGE_MAX)], |row| {
-        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, read(row, 2)?))
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, read(row, 2)?, row.get(23)?))
     })?;
     rows.map(|row| {
-        let (org, key, row) = row?;
-        Ok(OpenRecord { scope: scope_of(&org, &key)?, seen: seen(row, now)? })
+        let (org, key, row, route) = row?;
+        Ok(OpenRecord { scope: scope_of(&org, &key)?, route, seen: seen(row, now)? })
     })
     .collect()
 }
@@ -218,7 +225,7 @@ fn seen(row: Row, now: Time) -> Result<Seen, StoreError> {
     Ok(Seen { record: row.into_record()?, now })
 }
 
-fn scope_of(org: &str, key: &str) -> Result<Scope, StoreError> {
+pub(super) fn scope_of(org: &str, key: &str) -> Result<Scope, StoreError> {
     match (Org::new(org), Key::new(key)) {
         (Ok(org), Ok(key)) => Ok(Scope { org, key }),
         (Err(_), _) | (_, Err(_)) => Err(StoreError::new(

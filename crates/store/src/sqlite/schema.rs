@@ -8,11 +8,18 @@ use rusqlite::{Connection, TransactionBehavior};
 pub const MIGRATIONS: Migrations = Migrations {
     database: "SQLite",
     recorded_in: "samekey_migrations",
-    list: &[Migration {
-        number: 1,
-        name: "keys",
-        sql: include_str!("../../sql/sqlite/migrations/0001_keys.sql"),
-    }],
+    list: &[
+        Migration {
+            number: 1,
+            name: "keys",
+            sql: include_str!("../../sql/sqlite/migrations/0001_keys.sql"),
+        },
+        Migration {
+            number: 2,
+            name: "intents",
+            sql: include_str!("../../sql/sqlite/migrations/0002_intents.sql"),
+        },
+    ],
 };
 
 const PRESENT: &str = include_str!("../../sql/sqlite/schema_present.sql");

@@ -1,7 +1,9 @@
 //! What every ledger promises, as functions over the port. A store runs them all through
 //! [`conformance!`](crate::conformance::conformance), each on a fresh, empty ledger.
 
-use crate::records::{HOUR, MINUTE, after, done, kept, offer, owner, running, scope, states};
+use crate::records::{
+    HOUR, MINUTE, after, done, intent, kept, offer, owner, running, scope, states,
+};
 use samekey_core::key::Scope;
 use samekey_core::lease::Fence;
 use samekey_core::record::{Done, Record, State};
@@ -83,7 +85,7 @@ fn changed(swap: Swap) -> Seen {
 
 /// Inserts an offer and returns the record as it stands.
 async fn claimed<L: Ledger>(ledger: &L, scope: &Scope, number: u8) -> Seen {
-    inserted(ledger.insert_or_load(scope, &offer(number)).await.expect("an answer"))
+    inserted(ledger.insert_or_load(scope, &offer(number), &intent()).await.expect("an answer"))
 }
 
 /// Claims, then swaps to this state, to be kept until `keep_until`.
@@ -117,7 +119,8 @@ pub async fn the_first_offer_stands_and_the_second_finds_it<L: Ledger, A: Aging>
     let scope = scope("org", "key");
     let first = claimed(&**ledger, &scope, 1).await;
     assert_eq!(first.record, offer(1).counted_from(first.now), "its times count from the answer's");
-    let second = found(ledger.insert_or_load(&scope, &offer(2)).await.expect("an answer"));
+    let second =
+        found(ledger.insert_or_load(&scope, &offer(2), &intent()).await.expect("an answer"));
     assert_eq!(second.record, first.record);
     assert_eq!(stands(&**ledger, &scope).await, first.record);
 }
@@ -128,7 +131,8 @@ pub async fn every_state_comes_back_as_it_was_written<L: Ledger, A: Aging>(ledge
         let scope = scope("org", &format!("key-{number}"));
         let next = put(&**ledger, &scope, state, now.plus(HOUR)).await;
         assert_eq!(stands(&**ledger, &scope).await, next);
-        let again = found(ledger.insert_or_load(&scope, &offer(9)).await.expect("an answer"));
+        let again =
+            found(ledger.insert_or_load(&scope, &offer(9), &intent()).await.expect("an answer"));
         assert_eq!(again.record, next);
     }
 }
@@ -158,7 +162,10 @@ pub async fn a_swap_needs_owner_fence_and_revision<L: Ledger, A: Aging>(ledger: 
 pub async fn a_swap_never_inserts<L: Ledger, A: Aging>(ledger: &Arc<L>, _: &A) {
     let scope = scope("org", "key");
     let now = now_of(&**ledger).await;
-    let next = running(now, 1);
+    let open = running(now, 1);
+    let refusal = ledger.swap(&scope, &Record::ABSENT, &open).await.expect_err("a refusal");
+    assert_eq!(refusal.kind(), Kind::Misused, "a claim is inserted, with its intent");
+    let next = after(&open, State::Free);
     for view in [Record::ABSENT, Record { revision: 0, ..next.clone() }] {
         let swap = ledger.swap(&scope, &view, &next).await.expect("an answer");
         assert_eq!(changed(swap).record, Record::ABSENT);
@@ -169,7 +176,8 @@ pub async fn a_swap_never_inserts<L: Ledger, A: Aging>(ledger: &Arc<L>, _: &A) {
 
 pub async fn what_no_machine_says_is_refused<L: Ledger, A: Aging>(ledger: &Arc<L>, _: &A) {
     let scope = scope("org", "key");
-    let refusal = ledger.insert_or_load(&scope, &Record::ABSENT).await.expect_err("a refusal");
+    let refusal =
+        ledger.insert_or_load(&scope, &Record::ABSENT, &intent()).await.expect_err("a refusal");
     assert_eq!(refusal.kind(), Kind::Misused);
     let seen = claimed(&**ledger, &scope, 1).await;
     let same = Record { revision: seen.record.revision, ..after(&seen.record, State::Free) };
@@ -298,7 +306,9 @@ pub async fn what_is_settled_is_listed_no_more<L: Ledger, A: Aging>(ledger: &Arc
     assert_eq!(ledger.swap(&scope, &seen.record, &free).await, Ok(Swap::Written));
     assert_eq!(listed().await, 0);
     let again = Record { revision: 3, fence: Fence::new(2), ..running(seen.now, 2) };
-    assert_eq!(ledger.swap(&scope, &free, &again).await, Ok(Swap::Written));
+    let refusal = ledger.swap(&scope, &free, &again).await.expect_err("a refusal");
+    assert_eq!(refusal.kind(), Kind::Misused, "recovery would never find it");
+    assert_eq!(ledger.reclaim(&scope, &free, &again, &intent()).await, Ok(Swap::Written));
     assert_eq!(listed().await, 1, "a key that runs again is listed again");
     let done = after(&again, done(seen.now, 2));
     assert_eq!(ledger.swap(&scope, &again, &done).await, Ok(Swap::Written));
@@ -367,7 +377,9 @@ pub async fn one_of_many_offers_stands<L: Ledger, A: Aging>(ledger: &Arc<L>, _: 
     let tasks: Vec<_> = (1..=16_u8)
         .map(|number| {
             let (ledger, key) = (Arc::clone(ledger), key.clone());
-            tokio::spawn(async move { ledger.insert_or_load(&key, &offer(number)).await })
+            tokio::spawn(
+                async move { ledger.insert_or_load(&key, &offer(number), &intent()).await },
+            )
         })
         .collect();
     let mut winners = Vec::new();
@@ -416,7 +428,7 @@ pub async fn the_clock_comes_with_the_row<L: Ledger, A: Aging>(ledger: &Arc<L>, 
     aging.age(2 * MINUTE).await;
     for later in [
         ledger.load(&key).await.expect("an answer"),
-        found(ledger.insert_or_load(&key, &offer(2)).await.expect("an answer")),
+        found(ledger.insert_or_load(&key, &offer(2), &intent()).await.expect("an answer")),
         changed(
             ledger
                 .swap(&key, &offer(2), &Record { revision: 5, ..offer(3) })

@@ -5,7 +5,7 @@
 //! while a test runs.
 
 use crate::conformance::Aging;
-use crate::records::{HOUR, MINUTE, identity, kept, owner, scope};
+use crate::records::{HOUR, MINUTE, identity, intent, kept, owner, scope};
 use samekey_core::key::Scope;
 use samekey_core::lease::{Fence, Hold};
 use samekey_core::policy::{Choices, Counterparty, Policy, Rerun};
@@ -58,7 +58,8 @@ impl<'l, L: Ledger> Talk<'l, L> {
             Claim { request: identity(content), owner: owner(number), arrival: Arrival::Ordinary };
         let input = Input::Claim(claim);
         let (offer, verdict) = step(Record::ABSENT, input.clone(), Time::EPOCH, &self.policy);
-        let arrived = self.ledger.insert_or_load(&self.scope, &offer).await.expect("an answer");
+        let arrived =
+            self.ledger.insert_or_load(&self.scope, &offer, &intent()).await.expect("an answer");
         let verdict = match arrived {
             Arrived::Inserted(_) => verdict,
             Arrived::Found(seen) => self.decide(seen, input).await,
@@ -80,7 +81,13 @@ impl<'l, L: Ledger> Talk<'l, L> {
             if next.revision == seen.record.revision {
                 return verdict;
             }
-            match self.ledger.swap(&self.scope, &seen.record, &next).await.expect("an answer") {
+            let reopened = next.is_open() && !seen.record.is_open();
+            let swap = if reopened {
+                self.ledger.reclaim(&self.scope, &seen.record, &next, &intent()).await
+            } else {
+                self.ledger.swap(&self.scope, &seen.record, &next).await
+            };
+            match swap.expect("an answer") {
                 Swap::Written => return verdict,
                 Swap::Changed(newer) => seen = newer,
             }

@@ -10,7 +10,7 @@ mod secrets;
 mod unknown;
 
 use crate::conformance::{Aging, Fresh, conformance};
-use crate::records::{after, done, offer, scope};
+use crate::records::{after, done, intent, offer, scope};
 use crate::traces;
 use proxy::Proxy;
 use samekey_sim::{FreshDatabase, fresh_database};
@@ -110,24 +110,23 @@ pub async fn through(fixture: &Fixture, proxy: &Proxy, connections: usize) -> Po
 
 impl Aging for Fixture {
     async fn age(&self, by: Duration) {
-        let by = i64::try_from(by.as_micros()).expect("a short time");
-        self.outside
-            .execute(
-                "update samekey.keys set keep_until = keep_until - by, since = since - by, \
-                 lease_ends = lease_ends - by, run_ends = run_ends - by, \
-                 last_send = last_send - by, ask_after = ask_after - by \
-                 from (select $1::bigint * interval '1 microsecond' as by) as age",
-                &[&by],
-            )
-            .await
-            .expect("aged");
+        let by = format!("interval '{} microseconds'", by.as_micros());
+        self.execute(&format!(
+            "update samekey.keys set keep_until = keep_until - {by}, since = since - {by}, \
+             lease_ends = lease_ends - {by}, run_ends = run_ends - {by}, \
+             last_send = last_send - {by}, ask_after = ask_after - {by}; \
+             update samekey.open_claims set due_at = due_at - {by}; \
+             update samekey.decisions set decided_at = decided_at - {by}"
+        ))
+        .await;
     }
 }
 
 /// Every kind of statement once.
 pub async fn everything(ledger: &PostgresLedger) {
     let key = scope("everything", "key");
-    let Arrived::Inserted(seen) = ledger.insert_or_load(&key, &offer(1)).await.unwrap() else {
+    let Arrived::Inserted(seen) = ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap()
+    else {
         panic!("it was there")
     };
     assert_eq!(
@@ -159,7 +158,12 @@ fn b10_random_traces_read_the_same() {
     let fixture = runtime.block_on(Fixture::new());
     traces::compare(96, |operations| {
         runtime.block_on(async {
-            fixture.execute("delete from samekey.open_claims; delete from samekey.keys").await;
+            fixture
+                .execute(
+                    "delete from samekey.open_claims; delete from samekey.keys; \
+                     delete from samekey.decisions; delete from samekey.meta",
+                )
+                .await;
             traces::play(&fixture.ledger, &fixture, operations).await
         })
     });

@@ -9,6 +9,7 @@ use samekey_core::record::{
     Closed, Done, Identity, Reason, Record, Review, Running, State, Unknown,
 };
 use samekey_core::time::Time;
+use samekey_store::{Intent, OutboundKey};
 use std::time::Duration;
 
 pub const MINUTE: Duration = Duration::from_secs(60);
@@ -49,6 +50,20 @@ pub fn running(start: Time, number: u8) -> Record {
 /// What a new claim offers: the same, counted from the epoch.
 pub fn offer(number: u8) -> Record {
     running(Time::EPOCH, number)
+}
+
+/// The intent of a claim that says nothing in particular.
+pub fn intent() -> Intent {
+    intent_of("route", 1)
+}
+
+/// The intent of a claim of this route.
+pub fn intent_of(route: &str, number: u8) -> Intent {
+    Intent {
+        route: route.to_owned(),
+        outbound_key: OutboundKey::from_bytes([number; 16]),
+        request: number.is_multiple_of(2).then(|| Bytes::from(vec![number, 0, 255])),
+    }
 }
 
 /// The successor of a record, in another state.

@@ -31,7 +31,10 @@ fn b10_random_traces_read_the_same() {
     let ledger = file.open();
     traces::compare(96, |operations| {
         file.raw()
-            .execute_batch("delete from samekey_open_claims; delete from samekey_keys")
+            .execute_batch(
+                "delete from samekey_open_claims; delete from samekey_keys; \
+                 delete from samekey_decisions; delete from samekey_meta",
+            )
             .expect("emptied");
         runtime.block_on(traces::play(&ledger, &file, operations))
     });

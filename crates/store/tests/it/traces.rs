@@ -5,7 +5,7 @@
 
 use crate::conformance::Aging;
 use crate::dialogues::show_record;
-use crate::records::{MINUTE, after, identity, kept, offer, owner, receipts, scope};
+use crate::records::{MINUTE, after, identity, intent, kept, offer, owner, receipts, scope};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use samekey_core::key::Scope;
@@ -156,7 +156,7 @@ pub async fn play<L: Ledger, A: Aging>(
     for operation in operations {
         told.push(match *operation {
             Operation::Offer { key, number } => {
-                match ledger.insert_or_load(&scope_of(key), &offer(number)).await {
+                match ledger.insert_or_load(&scope_of(key), &offer(number), &intent()).await {
                     Ok(Arrived::Inserted(seen)) => format!("inserted {}", show_record(&seen)),
                     Ok(Arrived::Found(seen)) => format!("found {}", show_record(&seen)),
                     Err(error) => format!("{:?}", error.kind()),

@@ -1,7 +1,7 @@
 //! Futures that are dropped, and what they leave in the pool.
 
 use super::Fixture;
-use crate::records::{after, done, offer, scope};
+use crate::records::{after, done, intent, offer, scope};
 use futures_util::FutureExt;
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
 use samekey_store::postgres::Options;
@@ -72,7 +72,9 @@ async fn an_open_transaction_that_is_dropped_is_rolled_back() {
 async fn a_cancelled_write_is_done_all_the_same() {
     let fixture = Fixture::with(2, Options::default()).await;
     let key = scope("org", "key");
-    assert!(drop_after(1, fixture.ledger.insert_or_load(&key, &offer(1))).await.is_none());
+    assert!(
+        drop_after(1, fixture.ledger.insert_or_load(&key, &offer(1), &intent())).await.is_none()
+    );
     let seen = loop {
         let seen = fixture.ledger.load(&key).await.unwrap();
         if seen.record.revision > 0 {

@@ -1,7 +1,7 @@
 //! Claims and settlements in groups.
 
 use super::Fixture;
-use crate::records::{after, done, kept, offer, owner, scope};
+use crate::records::{after, done, intent, kept, offer, owner, scope};
 use samekey_core::record::State;
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
 use samekey_store::{Arrived, Kind, Ledger, Swap};
@@ -20,7 +20,11 @@ async fn many_at_once_get_the_same_answers_as_alone_in_fewer_commits() {
             tokio::spawn(async move {
                 // Every third key is offered twice.
                 let key = scope("org", &format!("key-{}", number / 3 * 2 + number % 3 % 2));
-                match ledger.insert_or_load(&key, &offer((number % 200) as u8)).await.unwrap() {
+                match ledger
+                    .insert_or_load(&key, &offer((number % 200) as u8), &intent())
+                    .await
+                    .unwrap()
+                {
                     Arrived::Inserted(seen) => {
                         let next = after(&seen.record, done(seen.now, 1));
                         let swap = ledger.swap(&key, &seen.record, &next).await.unwrap();
@@ -63,7 +67,7 @@ async fn a_lock_on_one_key_does_not_block_the_others() {
             let ledger = fixture.ledger.clone();
             tokio::spawn(async move {
                 let name = if number % 25 == 0 { "held".to_owned() } else { format!("k{number}") };
-                ledger.insert_or_load(&scope("org", &name), &offer(number)).await
+                ledger.insert_or_load(&scope("org", &name), &offer(number), &intent()).await
             })
         })
         .collect();
@@ -82,7 +86,7 @@ async fn a_lock_on_one_key_does_not_block_the_others() {
     assert!(start.elapsed() < Duration::from_secs(5));
     open.settle(&held, &seen.record, &after(&seen.record, done(seen.now, 1))).await.unwrap();
     assert!(matches!(
-        fixture.ledger.insert_or_load(&held, &offer(9)).await.unwrap(),
+        fixture.ledger.insert_or_load(&held, &offer(9), &intent()).await.unwrap(),
         Arrived::Found(_)
     ));
 }
@@ -101,7 +105,9 @@ async fn b25_a_running_row_without_a_lease_spoils_only_itself() {
                 {
                     running.lease_ends = running.since;
                 }
-                ledger.insert_or_load(&scope("org", &format!("k{number}")), &record).await
+                ledger
+                    .insert_or_load(&scope("org", &format!("k{number}")), &record, &intent())
+                    .await
             })
         })
         .collect();
@@ -132,7 +138,7 @@ async fn two_processes_agree_on_who_was_first() {
                 let mut record = offer(1);
                 record.holder = mine;
                 loop {
-                    match ledger.insert_or_load(&key, &record).await {
+                    match ledger.insert_or_load(&key, &record, &intent()).await {
                         Ok(Arrived::Inserted(_)) => return 1,
                         Ok(Arrived::Found(seen)) if seen.record.revision > 0 => {
                             assert_ne!(seen.record.holder, mine);
@@ -158,7 +164,8 @@ async fn large_answers_lie_in_the_partition_of_the_day_on_which_they_end() {
     let fixture = Fixture::new().await;
     fixture.ledger.sweep(10).await.unwrap();
     let key = scope("org", "key");
-    let Arrived::Inserted(seen) = fixture.ledger.insert_or_load(&key, &offer(1)).await.unwrap()
+    let Arrived::Inserted(seen) =
+        fixture.ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap()
     else {
         panic!("it was there")
     };

@@ -1,7 +1,7 @@
 //! What a database must be before it is used.
 
 use super::Fixture;
-use crate::records::{offer, scope};
+use crate::records::{intent, offer, scope};
 use samekey_sim::{Cluster, Options as ClusterOptions, fresh_database};
 use samekey_store::postgres::{
     Durability, MIGRATIONS, Options, PostgresLedger, connect, connect_with, migrate,
@@ -101,7 +101,7 @@ async fn the_least_role_can_do_the_work_and_no_more() {
     let url = fixture.database.url().replace("samekey:cluster-password", &format!("{role}:x"));
     let ledger = PostgresLedger::open(connect(&url).unwrap(), Options::default()).await.unwrap();
     let key = scope("org", "key");
-    ledger.insert_or_load(&key, &offer(1)).await.unwrap();
+    ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap();
     super::everything(&ledger).await;
     let error = migrate(&connect(&url).unwrap()).await.map(|_| ());
     assert_eq!(error, Ok(()), "a schema in place needs nothing");

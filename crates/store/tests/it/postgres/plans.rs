@@ -1,7 +1,8 @@
 //! How the server runs the statements, and what it writes for them.
 
 use super::Fixture;
-use crate::records::{after, done, offer, scope};
+use crate::lint::may_read_all;
+use crate::records::{after, done, intent, offer, scope};
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
 use samekey_store::{Arrived, Ledger, Swap};
 use std::path::Path;
@@ -35,7 +36,9 @@ async fn every_statement_goes_along_an_index() {
              select 'org-' || n % 7, 'key-' || n, 1, 2, now() + n * interval '1 minute', now(), \
              1, sha256(''), sha256(''), 'done', substr(sha256(''), 1, 16), 200 \
              from generate_series(1, 20000) as n; \
-             insert into samekey.open_claims select org_id, key from samekey.keys limit 2000; \
+             insert into samekey.open_claims \
+             select org_id, key, 'route-' || length(key), sha256(''), now() from samekey.keys \
+             limit 2000; \
              analyze samekey.keys, samekey.open_claims; \
              set plan_cache_mode = force_generic_plan",
         )
@@ -67,11 +70,15 @@ async fn every_statement_goes_along_an_index() {
         for step in &plan {
             let ours = step.contains("Seq Scan")
                 && ["keys", "open_claims", "answers"].iter().any(|table| step.contains(table));
-            assert!(!ours, "{name} reads a whole table:\n{}", plan.join("\n"));
+            assert!(
+                !ours || may_read_all(&name, step),
+                "{name} reads a whole table:\n{}",
+                plan.join("\n")
+            );
         }
         looked_at += 1;
     }
-    assert!(looked_at >= 19, "only {looked_at} statements");
+    assert!(looked_at >= 32, "only {looked_at} statements");
 }
 
 /// The plan of a group is kept, and may be made while the table is still empty: it must not be one
@@ -89,7 +96,8 @@ async fn a_group_goes_along_the_index_from_the_first_row_on() {
     let before = scans().await;
     for number in 0..40 {
         let key = scope("org", &format!("key-{number}"));
-        let Arrived::Inserted(seen) = fixture.ledger.insert_or_load(&key, &offer(1)).await.unwrap()
+        let Arrived::Inserted(seen) =
+            fixture.ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap()
         else {
             panic!("it was there")
         };
@@ -129,7 +137,8 @@ async fn every_update_stays_on_its_page() {
     let fixture = Fixture::new().await;
     for number in 0..300 {
         let key = scope("org", &format!("external-{number}"));
-        let Arrived::Inserted(seen) = fixture.ledger.insert_or_load(&key, &offer(1)).await.unwrap()
+        let Arrived::Inserted(seen) =
+            fixture.ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap()
         else {
             panic!("it was there")
         };

@@ -1,7 +1,7 @@
 //! Nothing of what is stored, and nothing of an address, is in the text of an error.
 
 use super::Fixture;
-use crate::records::{after, done, offer, scope};
+use crate::records::{after, done, intent, offer, scope};
 use samekey_core::record::State;
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
 use samekey_store::postgres::{Options, PostgresLedger, connect, connect_with};
@@ -105,14 +105,14 @@ async fn t101_no_statement_error_shows_a_key_or_a_value() {
     if let State::Running(running) = &mut record.state {
         running.lease_ends = running.since;
     }
-    let error = fixture.ledger.insert_or_load(&key, &record).await.unwrap_err();
+    let error = fixture.ledger.insert_or_load(&key, &record, &intent()).await.unwrap_err();
     assert_eq!(error.sqlstate(), Some("23514"));
     clean(&error);
     // 22P02, by a schema that was changed.
     fixture
         .execute("alter table samekey.keys add constraint canary check (key::integer > 0)")
         .await;
-    let error = fixture.ledger.insert_or_load(&key, &offer(1)).await.unwrap_err();
+    let error = fixture.ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap_err();
     assert_eq!(error.sqlstate(), Some("22P02"));
     clean(&error);
     let error = fixture.ledger.begin(&key, &offer(1), Duration::ZERO).await.expect_err("an error");

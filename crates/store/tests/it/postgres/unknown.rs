@@ -2,7 +2,7 @@
 
 use super::proxy::Proxy;
 use super::{Fixture, through};
-use crate::records::{after, done, offer, scope};
+use crate::records::{after, done, intent, offer, scope};
 use samekey_core::record::State;
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
 use samekey_store::{Arrived, Kind, Ledger, Swap};
@@ -72,16 +72,17 @@ async fn a_group_whose_answer_is_lost_tells_the_truth_when_it_is_run_again() {
     let proxy = Proxy::before(fixture.address()).await;
     let ledger = through(&fixture, &proxy, 1).await;
     let key = scope("org", "key");
-    ledger.insert_or_load(&scope("org", "first"), &offer(1)).await.unwrap();
+    ledger.insert_or_load(&scope("org", "first"), &offer(1), &intent()).await.unwrap();
     proxy.lose_answers();
-    let cut = ledger.insert_or_load(&key, &offer(1)).await;
+    let cut = ledger.insert_or_load(&key, &offer(1), &intent()).await;
     proxy.heal();
     match cut {
         // It was run again on a connection that could not be made.
         Err(error) => assert_eq!(error.kind(), Kind::CommitUnknown, "{error}"),
         Ok(arrived) => assert!(matches!(arrived, Arrived::Found(_))),
     }
-    let Arrived::Found(seen) = ledger.insert_or_load(&key, &offer(1)).await.unwrap() else {
+    let Arrived::Found(seen) = ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap()
+    else {
         panic!("it was not there")
     };
     assert_eq!(seen.record.holder, offer(1).holder);

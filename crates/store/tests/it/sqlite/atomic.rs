@@ -2,7 +2,7 @@
 
 use super::bench::{effect, effects, with_effects};
 use super::file::File;
-use crate::records::{after, done, kept, offer, running, scope, states};
+use crate::records::{after, done, intent, kept, offer, running, scope, states};
 use samekey_core::key::Scope;
 use samekey_core::lease::Fence;
 use samekey_core::record::{Record, State};
@@ -102,7 +102,8 @@ async fn an_answer_without_effect_undoes_the_handler_and_keeps_the_claim() {
 async fn a_free_key_is_claimed_again_with_its_next_fence() {
     let file = File::migrated();
     let ledger = with_effects(&file).await;
-    let Ok(Arrived::Inserted(first)) = ledger.insert_or_load(&key(), &offer(1)).await else {
+    let Ok(Arrived::Inserted(first)) = ledger.insert_or_load(&key(), &offer(1), &intent()).await
+    else {
         panic!("no claim")
     };
     let free = after(&first.record, State::Free);
@@ -171,7 +172,7 @@ async fn s10_a_settlement_needs_the_claim_as_it_was_made() {
 async fn a_row_that_is_open_is_kept_in_sight_by_an_atomic_command_too() {
     let file = File::migrated();
     let ledger = with_effects(&file).await;
-    assert!(ledger.insert_or_load(&key(), &offer(1)).await.is_ok());
+    assert!(ledger.insert_or_load(&key(), &offer(1), &intent()).await.is_ok());
     assert_eq!(open_claims(&file), 1);
     // Found running with its lease over: the machine says review, and the command writes that down.
     let ended = ledger.atomic(key(), offer(2), |tx| {
@@ -263,7 +264,8 @@ async fn many_commands_under_one_key_have_one_effect() {
 async fn s5_a_command_whose_transaction_is_gone_settles_nothing() {
     let file = File::migrated();
     let ledger = with_effects(&file).await;
-    let Ok(Arrived::Inserted(first)) = ledger.insert_or_load(&key(), &offer(1)).await else {
+    let Ok(Arrived::Inserted(first)) = ledger.insert_or_load(&key(), &offer(1), &intent()).await
+    else {
         panic!("no claim")
     };
     let free = after(&first.record, State::Free);

@@ -3,7 +3,7 @@
 use super::bench::{effect, with_effects};
 use super::file::File;
 use crate::conformance::Aging;
-use crate::records::{HOUR, after, done, offer, scope};
+use crate::records::{HOUR, after, done, intent, offer, scope};
 use samekey_store::sqlite::rusqlite::Connection;
 use samekey_store::sqlite::{AtomicEnd, AtomicTx};
 use samekey_store::{Arrived, Ledger, Swap};
@@ -21,7 +21,8 @@ async fn b11_writers_a_sweep_and_a_backup_get_along() {
     // Something for the sweep.
     for number in 0..200 {
         let key = scope("old", &format!("{number}"));
-        let Ok(Arrived::Inserted(seen)) = ledger.insert_or_load(&key, &offer(1)).await else {
+        let Ok(Arrived::Inserted(seen)) = ledger.insert_or_load(&key, &offer(1), &intent()).await
+        else {
             panic!("no claim")
         };
         let next = after(&seen.record, done(seen.now, 1));
@@ -70,7 +71,7 @@ async fn b11_writers_a_sweep_and_a_backup_get_along() {
                     assert_eq!(ended, Ok(Ok(Swap::Written)));
                     let external = scope("new-external", &what);
                     let Ok(Arrived::Inserted(seen)) =
-                        ledger.insert_or_load(&external, &offer(2)).await
+                        ledger.insert_or_load(&external, &offer(2), &intent()).await
                     else {
                         panic!("no claim")
                     };

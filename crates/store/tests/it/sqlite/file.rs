@@ -1,8 +1,8 @@
 //! A database file for one test.
 
 use crate::conformance::Aging;
-use samekey_store::sqlite::SqliteLedger;
-use samekey_store::sqlite::rusqlite::{Connection, params};
+use samekey_store::sqlite::rusqlite::Connection;
+use samekey_store::sqlite::{MIGRATIONS, SqliteLedger};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -22,7 +22,7 @@ impl File {
     pub fn migrated() -> File {
         let file = File::missing();
         let applied = SqliteLedger::migrate(&file.address()).expect("a schema");
-        assert_eq!(applied.len(), 1);
+        assert_eq!(applied, MIGRATIONS.list);
         file
     }
 
@@ -58,12 +58,13 @@ impl Aging for File {
     async fn age(&self, by: Duration) {
         let micros = i64::try_from(by.as_micros()).expect("a short time");
         self.raw()
-            .execute(
-                "update samekey_keys set keep_until = keep_until - ?1, since = since - ?1, \
-                 lease_ends = lease_ends - ?1, run_ends = run_ends - ?1, \
-                 last_send = last_send - ?1, ask_after = ask_after - ?1",
-                params![micros],
-            )
+            .execute_batch(&format!(
+                "update samekey_keys set keep_until = keep_until - {micros}, since = since - {micros}, \
+                 lease_ends = lease_ends - {micros}, run_ends = run_ends - {micros}, \
+                 last_send = last_send - {micros}, ask_after = ask_after - {micros}; \
+                 update samekey_open_claims set due_at = due_at - {micros}; \
+                 update samekey_decisions set decided_at = decided_at - {micros}"
+            ))
             .expect("aged");
     }
 }

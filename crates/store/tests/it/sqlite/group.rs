@@ -2,7 +2,7 @@
 
 use super::bench::{Held, effect, effects, queue, with_effects};
 use super::file::File;
-use crate::records::{after, done, offer, scope};
+use crate::records::{after, done, intent, offer, scope};
 use samekey_core::record::Record;
 use samekey_store::sqlite::rusqlite::Connection;
 use samekey_store::sqlite::{AtomicEnd, GROUP_MAX, QUEUE_MAX, SqliteLedger, Totals};
@@ -14,7 +14,10 @@ use std::time::Duration;
 async fn claims(ledger: &SqliteLedger, count: usize) -> Vec<Seen> {
     let mut all = Vec::new();
     for number in 0..count {
-        match ledger.insert_or_load(&scope("org", &format!("key-{number}")), &offer(1)).await {
+        match ledger
+            .insert_or_load(&scope("org", &format!("key-{number}")), &offer(1), &intent())
+            .await
+        {
             Ok(Arrived::Inserted(seen)) => all.push(seen),
             other => panic!("{other:?}"),
         }
@@ -250,7 +253,7 @@ async fn a_full_disk_is_told_and_ends_when_there_is_room() {
     let mut refused = None;
     for number in 0..200 {
         let key = scope("org", &format!("{number}-{}", "k".repeat(200)));
-        if let Err(error) = ledger.insert_or_load(&key, &offer(1)).await {
+        if let Err(error) = ledger.insert_or_load(&key, &offer(1), &intent()).await {
             assert_eq!(ledger.load(&key).await.expect("an answer").record, Record::ABSENT);
             refused = Some((error.kind(), key));
             break;
@@ -259,7 +262,10 @@ async fn a_full_disk_is_told_and_ends_when_there_is_room() {
     let (kind, key) = refused.expect("no room for keys");
     assert_eq!(kind, Kind::Full);
     assert_eq!(ledger.write(limit(1_000_000)).await, Ok(Ok(())));
-    assert!(matches!(ledger.insert_or_load(&key, &offer(1)).await, Ok(Arrived::Inserted(_))));
+    assert!(matches!(
+        ledger.insert_or_load(&key, &offer(1), &intent()).await,
+        Ok(Arrived::Inserted(_))
+    ));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What other hands, other clocks and bad disks do to a file.
 
 use super::file::File;
-use crate::records::{HOUR, MINUTE, after, done, identity, offer, owner, scope};
+use crate::records::{HOUR, MINUTE, after, done, identity, intent, offer, owner, scope};
 use samekey_core::policy::Policy;
 use samekey_core::record::Record;
 use samekey_core::step::{Arrival, Claim, Input, Verdict, step};
@@ -25,8 +25,9 @@ async fn a_clock_that_goes_back_ends_no_lease_and_sweeps_nothing() {
     let file = File::migrated();
     let ledger = file.open();
     let (runs, ended) = (scope("org", "runs"), scope("org", "ended"));
-    assert!(ledger.insert_or_load(&runs, &offer(1)).await.is_ok());
-    let Ok(Arrived::Inserted(seen)) = ledger.insert_or_load(&ended, &offer(1)).await else {
+    assert!(ledger.insert_or_load(&runs, &offer(1), &intent()).await.is_ok());
+    let Ok(Arrived::Inserted(seen)) = ledger.insert_or_load(&ended, &offer(1), &intent()).await
+    else {
         panic!("no claim")
     };
     let next = after(&seen.record, done(seen.now, 1));
@@ -48,7 +49,7 @@ async fn a_row_that_was_changed_by_hand_is_told_and_never_taken_for_a_free_key()
     let file = File::migrated();
     let ledger = file.open();
     let key = scope("org", "key");
-    assert!(ledger.insert_or_load(&key, &offer(1)).await.is_ok());
+    assert!(ledger.insert_or_load(&key, &offer(1), &intent()).await.is_ok());
     let by_hand = file.raw();
     by_hand.pragma_update(None, "ignore_check_constraints", "on").expect("a setting");
     for change in [
@@ -65,7 +66,7 @@ async fn a_row_that_was_changed_by_hand_is_told_and_never_taken_for_a_free_key()
         let error = ledger.load(&key).await.expect_err(change);
         assert_eq!(error.kind(), Kind::Damaged, "{change}");
         assert!(!error.is_transient());
-        let error = ledger.insert_or_load(&key, &offer(2)).await.expect_err(change);
+        let error = ledger.insert_or_load(&key, &offer(2), &intent()).await.expect_err(change);
         assert_eq!(error.kind(), Kind::Damaged, "{change}");
         let listed = ledger.list_open(None, 10).await.expect_err(change);
         assert_eq!(listed.kind(), Kind::Damaged, "{change}");
@@ -78,7 +79,7 @@ async fn a_damaged_file_is_told_and_never_taken_for_an_empty_one() {
     let ledger = file.open();
     let keys: Vec<_> = (0..50).map(|number| scope("org", &format!("key-{number}"))).collect();
     for key in &keys {
-        assert!(ledger.insert_or_load(key, &offer(1)).await.is_ok());
+        assert!(ledger.insert_or_load(key, &offer(1), &intent()).await.is_ok());
     }
     ledger.close().await;
     let bytes = std::fs::metadata(file.path()).expect("a file").len();
@@ -92,7 +93,7 @@ async fn a_damaged_file_is_told_and_never_taken_for_an_empty_one() {
         Ok(ledger) => {
             let mut told = Vec::new();
             for key in &keys {
-                match ledger.insert_or_load(key, &offer(2)).await {
+                match ledger.insert_or_load(key, &offer(2), &intent()).await {
                     Ok(Arrived::Found(seen)) => assert_ne!(seen.record, Record::ABSENT),
                     Ok(Arrived::Inserted(_)) => panic!("a key that was used is new"),
                     Err(error) => told.push(error.kind()),

@@ -3,7 +3,7 @@
 use super::bench::with_effects;
 use super::file::File;
 use super::processes::child;
-use crate::records::{offer, running, scope};
+use crate::records::{intent, offer, running, scope};
 use samekey_core::time::Time;
 use samekey_store::row::Row;
 use samekey_store::sqlite::rusqlite::{Connection, params};
@@ -70,7 +70,7 @@ fn the_schema_has_to_be_the_one_that_is_known() {
     assert_eq!(SqliteLedger::migrate(&file.address()), Ok(&[][..]), "once");
     assert!(SqliteLedger::open(&file.address()).is_ok());
 
-    let sql = "insert into samekey_migrations (number, name) values (2, 'of tomorrow')";
+    let sql = "insert into samekey_migrations (number, name) values (3, 'of tomorrow')";
     file.raw().execute_batch(sql).expect("a row");
     for result in [
         SqliteLedger::open(&file.address()).map(drop),
@@ -133,9 +133,9 @@ async fn a_file_that_is_locked_for_too_long_is_told_and_not_for_ever() {
     let ledger = file.open();
     let other = file.raw();
     other.execute_batch("begin immediate").expect("a lock");
-    let (key, claim) = (scope("org", "key"), offer(1));
+    let (key, claim, beside) = (scope("org", "key"), offer(1), intent());
     let (claim, migrated) = tokio::join!(
-        ledger.insert_or_load(&key, &claim),
+        ledger.insert_or_load(&key, &claim, &beside),
         tokio::task::spawn_blocking({
             let address = file.address();
             move || SqliteLedger::migrate(&address)
@@ -147,7 +147,10 @@ async fn a_file_that_is_locked_for_too_long_is_told_and_not_for_ever() {
     assert_eq!(refused(migrated.expect("a task")).0, Kind::LockTimeout);
     assert!(ledger.load(&key).await.is_ok(), "reads go on");
     other.execute_batch("rollback").expect("unlocked");
-    assert!(matches!(ledger.insert_or_load(&key, &offer(1)).await, Ok(Arrived::Inserted(_))));
+    assert!(matches!(
+        ledger.insert_or_load(&key, &offer(1), &intent()).await,
+        Ok(Arrived::Inserted(_))
+    ));
 }
 
 #[tokio::test]
@@ -156,8 +159,8 @@ async fn b11_a_file_that_is_locked_for_a_moment_is_waited_for() {
     let ledger = file.open();
     let other = file.raw();
     other.execute_batch("begin immediate").expect("a lock");
-    let (key, claim) = (scope("org", "key"), offer(1));
-    let mut claims = std::pin::pin!(ledger.insert_or_load(&key, &claim));
+    let (key, claim, beside) = (scope("org", "key"), offer(1), intent());
+    let mut claims = std::pin::pin!(ledger.insert_or_load(&key, &claim, &beside));
     // Nothing is answered while the lock is held; without a wait, an error would come at once.
     let moment = std::time::Duration::from_millis(300);
     assert!(tokio::time::timeout(moment, &mut claims).await.is_err(), "an answer under the lock");
@@ -278,7 +281,7 @@ fn b25_rows_that_no_state_has_are_refused_by_the_schema() {
 async fn s15_an_open_row_cannot_be_deleted_by_hand() {
     let file = File::migrated();
     let ledger = file.open();
-    assert!(ledger.insert_or_load(&scope("org", "key"), &offer(1)).await.is_ok());
+    assert!(ledger.insert_or_load(&scope("org", "key"), &offer(1), &intent()).await.is_ok());
     let by_hand = file.raw();
     by_hand.pragma_update(None, "foreign_keys", "on").expect("a setting");
     assert!(by_hand.execute_batch("delete from samekey_keys").is_err());

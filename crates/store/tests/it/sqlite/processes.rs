@@ -5,7 +5,7 @@
 
 use super::bench::{effect, effects, with_effects};
 use super::file::File;
-use crate::records::{after, done, offer, scope};
+use crate::records::{after, done, intent, offer, scope};
 use samekey_core::record::State;
 use samekey_store::sqlite::{AtomicEnd, AtomicTx, SqliteLedger};
 use samekey_store::{Arrived, Ledger, StoreError, Swap};
@@ -234,7 +234,7 @@ async fn race(ledger: &SqliteLedger, number: u8) -> Vec<String> {
     let mut won = Vec::new();
     for race in 0..RACES {
         let key = format!("race-{race}");
-        match ledger.insert_or_load(&scope("org", &key), &offer(number)).await {
+        match ledger.insert_or_load(&scope("org", &key), &offer(number), &intent()).await {
             Ok(Arrived::Inserted(_)) => won.push(key),
             Ok(Arrived::Found(_)) => {}
             Err(error) => panic!("{error}"),

@@ -1,0 +1,4 @@
+select route, outbound_key, request
+from samekey.open_claims
+where org_id = $1
+  and key = $2

@@ -1,0 +1,3 @@
+insert into samekey.meta (name, bytes)
+values ($1, $2)
+on conflict (name) do nothing

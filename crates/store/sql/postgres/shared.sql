@@ -1,0 +1,3 @@
+select bytes
+from samekey.meta
+where name = $1

@@ -1,0 +1,7 @@
+select
+  route,
+  outbound_key,
+  request
+from samekey_open_claims
+where org_id = ?1
+  and key = ?2

@@ -1,0 +1,10 @@
+insert into samekey_meta (
+  name,
+  bytes
+)
+values (
+  ?1,
+  ?2
+)
+on conflict (name) do update
+set bytes = excluded.bytes

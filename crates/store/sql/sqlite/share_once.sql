@@ -1,0 +1,9 @@
+insert into samekey_meta (
+  name,
+  bytes
+)
+values (
+  ?1,
+  ?2
+)
+on conflict (name) do nothing

@@ -1,0 +1,3 @@
+select bytes
+from samekey_meta
+where name = ?1
