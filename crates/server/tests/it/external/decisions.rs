@@ -41,10 +41,10 @@ async fn a_person_settles_frees_or_closes<H: Home>() {
     assert_eq!(told.told(), (409, "samekey.response-not-kept".into()));
     assert!(String::from_utf8_lossy(&told.body).contains("/payments/7"));
 
-    let view = in_review(&world, "not executed").await;
-    let scope_of = scope("alpha", "not executed");
+    let view = in_review(&world, "not-executed").await;
+    let scope_of = scope("alpha", "not-executed");
     keys.resolve(&scope_of, &view, Decision::NotExecuted, &person()).await.unwrap();
-    assert_eq!(world.pay("not executed").await.status, 201);
+    assert_eq!(world.pay("not-executed").await.status, 201);
 
     let view = in_review(&world, "closed").await;
     keys.resolve(&scope("alpha", "closed"), &view, Decision::Close, &person()).await.unwrap();

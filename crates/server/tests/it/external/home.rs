@@ -56,12 +56,6 @@ impl Home for Sqlite {
     }
 }
 
-impl Postgres {
-    pub fn database(&self) -> &FreshDatabase {
-        &self.0
-    }
-}
-
 impl Home for Postgres {
     type Ledger = PostgresLedger;
 
