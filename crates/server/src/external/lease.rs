@@ -8,6 +8,11 @@ use samekey_core::record::{Reason, Record};
 use samekey_core::step::{Input, Verdict};
 use samekey_core::time::Time;
 use samekey_store::{Ledger, StoreError, Swap, crash_point};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -25,9 +30,54 @@ pub(super) struct Lease<'a, S> {
     command: &'a Command,
     record: Record,
     /// From here on the claim is no longer this process's to call under.
-    deadline: Instant,
+    deadline: Deadline,
     /// From here on a renewal is due.
     renew_at: Instant,
+}
+
+/// The moment from which on nothing may be sent any more, shared by who renews and who calls.
+#[derive(Clone)]
+pub(super) struct Deadline {
+    from: Instant,
+    micros: Arc<AtomicU64>,
+}
+
+impl Deadline {
+    fn new(from: Instant) -> Deadline {
+        Deadline { from, micros: Arc::default() }
+    }
+
+    fn put(&self, at: Instant) {
+        let micros = u64::try_from(at.duration_since(self.from).as_micros()).unwrap_or(u64::MAX);
+        self.micros.store(micros, Ordering::SeqCst);
+    }
+
+    fn at(&self) -> Instant {
+        self.from + Duration::from_micros(self.micros.load(Ordering::SeqCst))
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.at()
+    }
+}
+
+/// A call that goes no further once its deadline is over. Every step looks at the clock: a process that
+/// stood still for a minute wakes up in the middle of its call, and timers tell it later than sockets do.
+pub(super) struct UnderLease<F> {
+    pub(super) call: Pin<Box<F>>,
+    pub(super) deadline: Deadline,
+}
+
+impl<F: Future> Future for UnderLease<F> {
+    /// Nothing where the deadline was over.
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        if self.deadline.is_over() {
+            return Poll::Ready(None);
+        }
+        self.call.as_mut().poll(context).map(Some)
+    }
 }
 
 /// What a renewal came to.
@@ -45,17 +95,17 @@ impl<'a, S: Ledger> Lease<'a, S> {
         claimed: &Claimed,
     ) -> Lease<'a, S> {
         let record = claimed.seen.record.clone();
-        let mut lease = Lease {
-            shared,
-            command,
-            record,
-            deadline: claimed.asked_at,
-            renew_at: claimed.asked_at,
-        };
+        let deadline = Deadline::new(claimed.asked_at);
+        let mut lease = Lease { shared, command, record, deadline, renew_at: claimed.asked_at };
         let left = lease_of(&lease.record)
             .map_or(Duration::ZERO, |(ends, _)| ends.since(claimed.seen.now));
         lease.lasts(claimed.asked_at, left);
         lease
+    }
+
+    /// The moment from which on nothing may be sent.
+    pub(super) fn deadline(&self) -> Deadline {
+        self.deadline.clone()
     }
 
     fn policy(&self) -> &samekey_core::policy::Policy {
@@ -64,20 +114,23 @@ impl<'a, S: Ledger> Lease<'a, S> {
 
     fn lasts(&mut self, from: Instant, left: Duration) {
         let lease = self.policy().lease;
-        self.deadline = from + left.saturating_sub(lease / MARGIN_PART);
-        self.renew_at = (from + left / RENEW_PART).min(self.deadline);
+        self.deadline.put(from + left.saturating_sub(lease / MARGIN_PART));
+        self.renew_at = (from + left / RENEW_PART).min(self.deadline.at());
     }
 
     /// Renews until that is no longer possible, and says why. Whatever waits for the call stops then.
     pub(super) async fn keep(mut self) -> Reason {
         loop {
             if self.is_last() {
-                tokio::time::sleep_until(self.deadline).await;
+                tokio::time::sleep_until(self.deadline.at()).await;
                 return Reason::TimedOut;
             }
             tokio::time::sleep_until(self.renew_at).await;
+            if self.deadline.is_over() {
+                return Reason::LeaseLapsed;
+            }
             let asked_at = Instant::now();
-            match tokio::time::timeout_at(self.deadline, self.renew()).await {
+            match tokio::time::timeout_at(self.deadline.at(), self.renew()).await {
                 Ok(Ok(Renewal::Until(record, left))) => {
                     self.record = record;
                     self.lasts(asked_at, left);
@@ -93,12 +146,9 @@ impl<'a, S: Ledger> Lease<'a, S> {
                         "a lease could not be renewed"
                     );
                     self.renew_at =
-                        (asked_at + self.policy().lease / AGAIN_PART).min(self.deadline);
+                        (asked_at + self.policy().lease / AGAIN_PART).min(self.deadline.at());
                 }
                 Err(_) => return Reason::LeaseLapsed,
-            }
-            if Instant::now() >= self.deadline {
-                return Reason::LeaseLapsed;
             }
         }
     }

@@ -1,6 +1,6 @@
 //! From the claim over the call to the settlement, each with nothing of the store's held open.
 
-use super::lease::Lease;
+use super::lease::{Lease, UnderLease};
 use super::settle::{self, Settling};
 use super::{Call, Calling, External, Outcome, outbound, stored};
 use crate::body::{Request, Response};
@@ -239,10 +239,15 @@ where
     let working = working.catch_unwind();
     let ended = match lease {
         Some(lease) => {
+            let deadline = lease.deadline();
+            let working = UnderLease { call: Box::pin(working), deadline };
             tokio::select! {
                 biased;
-                ended = working => ended,
                 reason = lease.keep() => return Ended::Doubt(reason, None),
+                ended = working => match ended {
+                    Some(ended) => ended,
+                    None => return Ended::Doubt(Reason::LeaseLapsed, None),
+                },
             }
         }
         None => match tokio::time::timeout(run_max, working).await {

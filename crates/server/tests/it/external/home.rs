@@ -1,7 +1,8 @@
 //! Where a ledger lives: in memory, in a file, in a database of the run's cluster.
 
+use crate::harness::proxied::{options, service_url};
 use samekey::store::memory::MemoryLedger;
-use samekey::store::postgres::{self, Options, PostgresLedger};
+use samekey::store::postgres::{self, PostgresLedger};
 use samekey::store::sqlite::SqliteLedger;
 use samekey::store::{
     Arrived, Decided, Intent, Ledger, OpenCount, OpenRecord, Seen, StoreError, Swap, SweepPass,
@@ -66,8 +67,8 @@ impl Home for Postgres {
     }
 
     async fn open(&self) -> PostgresLedger {
-        let pool = postgres::connect(self.0.url()).unwrap();
-        PostgresLedger::open(pool, Options::default()).await.unwrap()
+        let pool = postgres::connect(&service_url(self.0.url())).unwrap();
+        PostgresLedger::open(pool, options()).await.unwrap()
     }
 }
 

@@ -9,6 +9,7 @@ mod provider;
 mod recovery;
 mod restored;
 mod turns;
+mod wire;
 mod world;
 
 /// Makes each of these tests one for memory, one for SQLite and one for PostgreSQL.
