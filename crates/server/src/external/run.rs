@@ -40,8 +40,11 @@ pub(super) struct Calls<S, F> {
 pub(super) struct Claimed {
     /// The row as it was claimed.
     pub(super) seen: Seen,
-    /// A moment before the store was asked: what the store said then is at least as old.
+    /// A moment before the store was asked: a lease counted from here ends too early rather than too
+    /// late.
     pub(super) asked_at: Instant,
+    /// A moment after it had answered: its clock counted from here is behind rather than ahead.
+    pub(super) answered_at: Instant,
 }
 
 /// What a call came to.
@@ -124,7 +127,9 @@ async fn claim<S: Ledger>(
     loop {
         let asked_at = Instant::now();
         let error = match try_claim(external, shared, command, intent).await {
-            Ok(Tried::Claimed(seen)) => return Ok(Claimed { seen, asked_at }),
+            Ok(Tried::Claimed(seen)) => {
+                return Ok(Claimed { seen, asked_at, answered_at: Instant::now() });
+            }
             Ok(Tried::Row(verdict)) => {
                 let answer = command.answer(verdict, &shared.signals);
                 // A verdict to run has become a claim.

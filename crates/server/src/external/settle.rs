@@ -96,7 +96,7 @@ async fn write_until<S: Ledger>(
         record: claimed.seen.record.clone(),
         // The store's clock as it was told, moved on by what passed since: only "since when" and the
         // retention are counted from it, and the retention counts from the end of the run at least.
-        now: claimed.seen.now.plus(claimed.asked_at.elapsed()),
+        now: claimed.seen.now.plus(claimed.answered_at.elapsed()),
     });
     let mut pause = PAUSE_MIN;
     loop {
