@@ -16,6 +16,9 @@ use std::time::Duration;
 pub trait Aging: Send + Sync + 'static {
     /// Takes `by` from every time in every row, or moves the clock on by as much.
     fn age(&self, by: Duration) -> impl Future<Output = ()> + Send;
+
+    /// Between two calls a real clock goes on; one that stands still is moved by the least there is.
+    fn tick(&self) {}
 }
 
 /// A fresh, empty ledger and what moves its time. Whatever else it needs to live stands in `keep`.
@@ -47,6 +50,16 @@ macro_rules! conformance {
             one_of_many_offers_stands,
             one_of_many_swaps_stands,
             the_clock_comes_with_the_row,
+            intents_are_kept_from_claim_to_settlement,
+            what_is_due_is_listed_the_longest_due_first,
+            what_waits_for_a_person_is_never_due,
+            orgs_are_walked_page_by_page,
+            open_records_are_counted_by_route_and_state,
+            a_key_that_is_taken_again_has_its_new_intent,
+            a_decision_and_its_account_are_one,
+            one_of_many_decisions_is_told_of,
+            what_is_shared_once_is_the_same_for_all,
+            free_rows_are_dropped_after_a_restore,
             b10_the_dialogues_read_the_same,
         );
     };
@@ -62,7 +75,15 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-fn inserted(arrived: Arrived) -> Seen {
+pub use crate::recovering::{
+    a_decision_and_its_account_are_one, a_key_that_is_taken_again_has_its_new_intent,
+    free_rows_are_dropped_after_a_restore, intents_are_kept_from_claim_to_settlement,
+    one_of_many_decisions_is_told_of, open_records_are_counted_by_route_and_state,
+    orgs_are_walked_page_by_page, what_is_due_is_listed_the_longest_due_first,
+    what_is_shared_once_is_the_same_for_all, what_waits_for_a_person_is_never_due,
+};
+
+pub fn inserted(arrived: Arrived) -> Seen {
     match arrived {
         Arrived::Inserted(seen) => seen,
         Arrived::Found(_) => panic!("the row was there"),
@@ -76,7 +97,7 @@ fn found(arrived: Arrived) -> Seen {
     }
 }
 
-fn changed(swap: Swap) -> Seen {
+pub fn changed(swap: Swap) -> Seen {
     match swap {
         Swap::Changed(seen) => seen,
         Swap::Written => panic!("the swap was written"),
@@ -101,7 +122,7 @@ async fn now_of<L: Ledger>(ledger: &L) -> Time {
     ledger.load(&scope("org", "any")).await.expect("an answer").now
 }
 
-async fn stands<L: Ledger>(ledger: &L, scope: &Scope) -> Record {
+pub async fn stands<L: Ledger>(ledger: &L, scope: &Scope) -> Record {
     ledger.load(scope).await.expect("an answer").record
 }
 

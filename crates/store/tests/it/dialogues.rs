@@ -5,8 +5,8 @@
 //! while a test runs.
 
 use crate::conformance::Aging;
-use crate::records::{HOUR, MINUTE, identity, intent, kept, owner, scope};
-use samekey_core::key::Scope;
+use crate::records::{HOUR, MINUTE, decided, identity, intent, intent_of, kept, owner, scope};
+use samekey_core::key::{Key, Org, Scope};
 use samekey_core::lease::{Fence, Hold};
 use samekey_core::policy::{Choices, Counterparty, Policy, Rerun};
 use samekey_core::receipt::Receipt;
@@ -14,7 +14,7 @@ use samekey_core::record::{Reason, Record, State};
 use samekey_core::step::{Arrival, Claim, Decision, Finding, Input, Verdict, step};
 use samekey_core::time::Time;
 use samekey_store::row::state_name;
-use samekey_store::{Arrived, Ledger, Seen, Swap};
+use samekey_store::{Arrived, Decided, Intent, Ledger, Seen, Swap};
 use std::time::Duration;
 
 /// How often one input is decided anew because somebody else wrote in between.
@@ -30,6 +30,7 @@ pub async fn all<L: Ledger, A: Aging>(ledger: &L, aging: &A) -> Vec<String> {
     told.extend(ask_after_expiry(ledger, aging).await);
     told.extend(a_person_decides(ledger, aging).await);
     told.extend(purge(ledger, aging).await);
+    told.extend(recovery(ledger, aging).await);
     told
 }
 
@@ -37,6 +38,7 @@ pub async fn all<L: Ledger, A: Aging>(ledger: &L, aging: &A) -> Vec<String> {
 struct Talk<'l, L> {
     ledger: &'l L,
     scope: Scope,
+    intent: Intent,
     policy: Policy,
     told: Vec<String>,
 }
@@ -49,7 +51,8 @@ fn policy(change: impl FnOnce(&mut Choices)) -> Policy {
 
 impl<'l, L: Ledger> Talk<'l, L> {
     fn about(ledger: &'l L, key: &str, policy: Policy) -> Talk<'l, L> {
-        Talk { ledger, scope: scope("dialogue", key), policy, told: vec![format!("== {key}")] }
+        let (scope, told) = (scope("dialogue", key), vec![format!("== {key}")]);
+        Talk { ledger, scope, intent: intent(), policy, told }
     }
 
     /// A request with the key: content `content`, under the token `number`.
@@ -59,7 +62,7 @@ impl<'l, L: Ledger> Talk<'l, L> {
         let input = Input::Claim(claim);
         let (offer, verdict) = step(Record::ABSENT, input.clone(), Time::EPOCH, &self.policy);
         let arrived =
-            self.ledger.insert_or_load(&self.scope, &offer, &intent()).await.expect("an answer");
+            self.ledger.insert_or_load(&self.scope, &offer, &self.intent).await.expect("an answer");
         let verdict = match arrived {
             Arrived::Inserted(_) => verdict,
             Arrived::Found(seen) => self.decide(seen, input).await,
@@ -81,11 +84,14 @@ impl<'l, L: Ledger> Talk<'l, L> {
             if next.revision == seen.record.revision {
                 return verdict;
             }
-            let reopened = next.is_open() && !seen.record.is_open();
-            let swap = if reopened {
-                self.ledger.reclaim(&self.scope, &seen.record, &next, &intent()).await
+            let (ledger, scope) = (self.ledger, &self.scope);
+            let swap = if let Input::Decide(hold, _) | Input::Forget(hold) = &input {
+                let account = decided("anna", hold.fence);
+                ledger.decide(scope, &seen.record, &next, &account).await
+            } else if next.is_open() && !seen.record.is_open() {
+                ledger.reclaim(scope, &seen.record, &next, &self.intent).await
             } else {
-                self.ledger.swap(&self.scope, &seen.record, &next).await
+                ledger.swap(scope, &seen.record, &next).await
             };
             match swap.expect("an answer") {
                 Swap::Written => return verdict,
@@ -99,6 +105,29 @@ impl<'l, L: Ledger> Talk<'l, L> {
         let seen = self.ledger.load(&self.scope).await.expect("an answer");
         let verdict = show_verdict(verdict, seen.now);
         self.told.push(format!("{what}: {verdict} | {}", show_record(&seen)));
+    }
+
+    /// What recovery finds of this key's organisation and route.
+    async fn look_for_open(&mut self) {
+        let (ledger, route) = (self.ledger, self.intent.route.as_str());
+        let orgs = ledger.orgs_with_open(route, None, 10).await.expect("an answer");
+        let due = ledger.due(route, &self.scope.org, 10).await.expect("an answer");
+        let intent = ledger.intent(&self.scope).await.expect("an answer");
+        let counts = ledger.count_open().await.expect("an answer");
+        self.told.push(format!(
+            "recovery of {}: orgs {:?} due {:?} intent {} counts {:?}",
+            self.scope.org.as_str(),
+            orgs.iter().map(Org::as_str).collect::<Vec<_>>(),
+            due.iter().map(Key::as_str).collect::<Vec<_>>(),
+            show_intent(intent.as_ref()),
+            counts.iter().filter(|count| count.route == route).collect::<Vec<_>>(),
+        ));
+    }
+
+    async fn accounts(&mut self) {
+        let seen = self.ledger.load(&self.scope).await.expect("an answer");
+        let accounts = self.ledger.decisions(&self.scope).await.expect("an answer");
+        self.told.extend(accounts.iter().map(|account| show_decided(account, seen.now)));
     }
 
     async fn sweep(&mut self) {
@@ -150,6 +179,21 @@ pub fn show_receipt(receipt: &Receipt) -> String {
         }
         Receipt::Fact { status, location } => format!("{status} fact {location:?}"),
     }
+}
+
+/// An intent with its bytes; its own `Debug` shows none.
+pub fn show_intent(intent: Option<&Intent>) -> String {
+    intent.map_or_else(
+        || "none".to_owned(),
+        |intent| format!("{} {} {:?}", intent.route, intent.outbound_key, intent.request),
+    )
+}
+
+/// An account in one line, all of it.
+pub fn show_decided(decided: &Decided, now: Time) -> String {
+    let Decided { decision, person, note, evidence, seen, at } = decided;
+    let at = distance(*at, now);
+    format!("{decision} by {person} at {at}, seen {seen}: {note:?} {evidence:?}")
 }
 
 /// A record in one line, all of it.
@@ -284,7 +328,11 @@ async fn a_person_decides<L: Ledger, A: Aging>(ledger: &L, aging: &A) -> Vec<Str
     aging.age(2 * MINUTE).await;
     assert_eq!(talk.request(1, 2).await, Verdict::OutcomeUnknown);
     talk.event("decide blindly", Input::Decide(hold(1, 9), Decision::Close)).await;
+    talk.accounts().await;
     talk.event("decide", Input::Decide(hold(1, 1), Decision::Close)).await;
+    aging.age(MINUTE).await;
+    talk.event("decide again", Input::Decide(hold(1, 1), Decision::Close)).await;
+    talk.accounts().await;
     assert_eq!(talk.request(1, 3).await, Verdict::Closed);
     talk.told
 }
@@ -302,4 +350,51 @@ async fn purge<L: Ledger, A: Aging>(ledger: &L, aging: &A) -> Vec<String> {
     talk.sweep().await;
     assert_eq!(talk.request(2, 3).await, Verdict::Run(hold(3, 1)), "it begins anew");
     talk.told
+}
+
+/// Two organisations whose calls were lost: each is found through its intent, asked about and settled,
+/// and neither gets in the way of the other.
+async fn recovery<L: Ledger, A: Aging>(ledger: &L, aging: &A) -> Vec<String> {
+    let answers = || {
+        policy(|choices| {
+            choices.counterparty = Counterparty::Answers { not_found_after: Some(HOUR) };
+        })
+    };
+    let mut left = Talk::about(ledger, "recovery", answers());
+    (left.scope, left.intent) = (scope("left", "recovery"), intent_of("recovery", 2));
+    let mut right = Talk::about(ledger, "recovery beside it", answers());
+    (right.scope, right.intent) = (scope("right", "recovery"), intent_of("recovery", 3));
+    left.request(1, 1).await;
+    left.look_for_open().await;
+    right.request(1, 2).await;
+    right.look_for_open().await;
+    aging.age(2 * MINUTE).await;
+    left.look_for_open().await;
+    right.look_for_open().await;
+    assert_eq!(left.event("ask", Input::Ask(owner(3))).await, Verdict::Ask(hold(3, 2)));
+    left.look_for_open().await;
+    right.look_for_open().await;
+    assert_eq!(right.event("ask", Input::Ask(owner(4))).await, Verdict::Ask(hold(4, 2)));
+    right.event("hear", Input::Hear(hold(4, 2), Finding::Pending)).await;
+    let executed = Finding::Executed(kept(201, b"paid"));
+    let heard = left.event("hear", Input::Hear(hold(3, 2), executed)).await;
+    assert_eq!(heard, Verdict::Settled);
+    assert_eq!(ledger.intent(&left.scope).await, Ok(None));
+    left.look_for_open().await;
+    right.look_for_open().await;
+    aging.age(HOUR).await;
+    right.look_for_open().await;
+    right.event("ask again", Input::Ask(owner(5))).await;
+    right.event("hear", Input::Hear(hold(5, 4), Finding::Different)).await;
+    right.look_for_open().await;
+    aging.age(10 * HOUR).await;
+    assert_eq!(ledger.due("recovery", &right.scope.org, 10).await, Ok(Vec::new()));
+    let refund = Decision::Executed(kept(200, b"refunded"));
+    right.event("decide", Input::Decide(hold(5, 4), refund)).await;
+    right.accounts().await;
+    right.look_for_open().await;
+    assert_eq!(ledger.orgs_with_open("recovery", None, 10).await, Ok(Vec::new()));
+    assert_eq!(right.request(1, 6).await, Verdict::Replay(kept(200, b"refunded")));
+    left.told.extend(right.told);
+    left.told
 }

@@ -8,7 +8,10 @@ mod conformance;
 mod dialogues;
 mod lint;
 mod memory_store;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod migrating;
 mod records;
+mod recovering;
 mod traces;
 
 #[cfg(feature = "postgres")]

@@ -10,6 +10,10 @@ impl Aging for HandClock {
     async fn age(&self, by: Duration) {
         self.advance(by);
     }
+
+    fn tick(&self) {
+        self.advance(Duration::from_micros(1));
+    }
 }
 
 async fn start() -> Fresh<MemoryLedger, HandClock, ()> {

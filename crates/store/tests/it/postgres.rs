@@ -3,6 +3,7 @@
 mod atomic;
 mod drops;
 mod groups;
+mod migration;
 mod opening;
 mod plans;
 mod proxy;
@@ -10,12 +11,13 @@ mod secrets;
 mod unknown;
 
 use crate::conformance::{Aging, Fresh, conformance};
-use crate::records::{after, done, intent, offer, scope};
+use crate::records::{after, decided, done, intent, offer, scope};
 use crate::traces;
 use proxy::Proxy;
+use samekey_core::record::State;
 use samekey_sim::{FreshDatabase, fresh_database};
 use samekey_store::postgres::{Options, Pool, PostgresLedger, connect_with, migrate};
-use samekey_store::{Arrived, Ledger};
+use samekey_store::{Arrived, Ledger, Swap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,6 +140,30 @@ pub async fn everything(ledger: &PostgresLedger) {
     ledger.swap(&key, &seen.record, &next).await.unwrap();
     assert_eq!(ledger.load(&key).await.unwrap().record, next);
     ledger.sweep(10).await.unwrap();
+}
+
+/// What recovery, persons and a starting process ask for.
+pub async fn beside(ledger: &PostgresLedger) {
+    let key = scope("everything", "beside");
+    let Arrived::Inserted(seen) = ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap()
+    else {
+        panic!("it was there")
+    };
+    let free = after(&seen.record, State::Free);
+    ledger.swap(&key, &seen.record, &free).await.unwrap();
+    let again = after(&free, seen.record.state);
+    assert_eq!(ledger.reclaim(&key, &free, &again, &intent()).await, Ok(Swap::Written));
+    assert_eq!(ledger.intent(&key).await, Ok(Some(intent())));
+    assert!(ledger.orgs_with_open("route", None, 10).await.unwrap().contains(&key.org));
+    ledger.due("route", &key.org, 10).await.unwrap();
+    ledger.count_open().await.unwrap();
+    let next = after(&again, done(seen.now, 1));
+    let account = decided("anna", again.fence);
+    assert_eq!(ledger.decide(&key, &again, &next, &account).await, Ok(Swap::Written));
+    assert_eq!(ledger.decisions(&key).await.unwrap().len(), 1);
+    ledger.share_once("everything", b"first").await.unwrap();
+    ledger.share("everything", b"second").await.unwrap();
+    ledger.drop_free(10).await.unwrap();
 }
 
 async fn start() -> Fresh<PostgresLedger, Fixture, ()> {

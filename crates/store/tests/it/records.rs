@@ -9,7 +9,7 @@ use samekey_core::record::{
     Closed, Done, Identity, Reason, Record, Review, Running, State, Unknown,
 };
 use samekey_core::time::Time;
-use samekey_store::{Intent, OutboundKey};
+use samekey_store::{Decided, Intent, OutboundKey};
 use std::time::Duration;
 
 pub const MINUTE: Duration = Duration::from_secs(60);
@@ -63,6 +63,18 @@ pub fn intent_of(route: &str, number: u8) -> Intent {
         route: route.to_owned(),
         outbound_key: OutboundKey::from_bytes([number; 16]),
         request: number.is_multiple_of(2).then(|| Bytes::from(vec![number, 0, 255])),
+    }
+}
+
+/// What a person decided, having seen this fence.
+pub fn decided(person: &str, seen: Fence) -> Decided {
+    Decided {
+        decision: "close".to_owned(),
+        person: person.to_owned(),
+        note: "the bank says: \"nothing\"; don't wait".to_owned(),
+        evidence: "https://bank.example/statements/7\nline 2".to_owned(),
+        seen,
+        at: Time::from_micros(7),
     }
 }
 

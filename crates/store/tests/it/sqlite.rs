@@ -6,6 +6,7 @@ mod busy;
 mod file;
 mod group;
 mod hands;
+mod migration;
 mod opening;
 mod processes;
 

@@ -4,16 +4,18 @@
 //! transcripts against each other. A failure prints the shortest trace that shows it.
 
 use crate::conformance::Aging;
-use crate::dialogues::show_record;
-use crate::records::{MINUTE, after, identity, intent, kept, offer, owner, receipts, scope};
+use crate::dialogues::{show_decided, show_intent, show_record};
+use crate::records::{
+    MINUTE, after, decided, identity, intent_of, kept, offer, owner, receipts, scope,
+};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
-use samekey_core::key::Scope;
+use samekey_core::key::{Key, Org, Scope};
 use samekey_core::lease::Fence;
 use samekey_core::record::{Closed, Done, Reason, Record, Review, Running, State, Unknown};
 use samekey_core::time::Time;
 use samekey_store::memory::{HandClock, MemoryLedger};
-use samekey_store::{Arrived, Ledger, Swap};
+use samekey_store::{Arrived, Intent, Ledger, Swap};
 
 /// How many operations a trace has at the most.
 const OPERATIONS_MAX: usize = 40;
@@ -40,14 +42,38 @@ pub enum To {
     Absent,
 }
 
+/// By which call a record is replaced.
+#[derive(Clone, Copy, Debug)]
+pub enum How {
+    Swap,
+    Reclaim(u8),
+    Decide(u8),
+}
+
+/// What the next record has that its state does not say.
+#[derive(Clone, Copy, Debug)]
+pub struct Next {
+    fences: u64,
+    revisions: u64,
+    keep_minutes: u32,
+    due_minutes: u32,
+}
+
 /// One call, or some time that goes by.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation {
     Offer { key: usize, number: u8 },
-    Swap { key: usize, view: View, to: To, fences: u64, revisions: u64, keep_minutes: u32 },
+    Swap { how: How, key: usize, view: View, to: To, next: Next },
     Load { key: usize },
     Sweep { batch: u32 },
+    DropFree,
     List { after: Option<usize>, limit: u32 },
+    Intent { key: usize },
+    Decisions { key: usize },
+    Orgs { route: usize, after: Option<usize>, limit: u32 },
+    Due { route: usize, key: usize, limit: u32 },
+    Count,
+    Share { once: bool, number: u8 },
     Age { minutes: u32 },
 }
 
@@ -57,6 +83,13 @@ const KEYS: [(&str, &str); 5] = [("a", "k"), ("a", "K"), ("a", "k "), ("b", "k")
 fn scope_of(key: usize) -> Scope {
     let (org, key) = KEYS[key % KEYS.len()];
     scope(org, key)
+}
+
+const ROUTES: [&str; 2] = ["pay", "refund"];
+
+/// A number says the route, and whether a request is kept.
+fn intent(number: u8) -> Intent {
+    intent_of(ROUTES[usize::from(number / 2) % ROUTES.len()], number)
 }
 
 fn operations() -> impl Strategy<Value = Vec<Operation>> {
@@ -77,37 +110,54 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
         1 => Just(To::Closed),
         1 => Just(To::Absent),
     ];
-    let swap = (key.clone(), view, to, 0..2_u64, 0..3_u64, 0..8_u32).prop_map(
-        |(key, view, to, fences, revisions, keep_minutes)| Operation::Swap {
-            key,
-            view,
-            to,
+    let how = prop_oneof![
+        4 => Just(How::Swap),
+        3 => any::<u8>().prop_map(How::Reclaim),
+        1 => any::<u8>().prop_map(How::Decide),
+    ];
+    let next = (0..2_u64, 0..3_u64, 0..8_u32, 0..4_u32).prop_map(
+        |(fences, revisions, keep_minutes, due_minutes)| Next {
             fences,
             revisions,
             keep_minutes,
+            due_minutes,
         },
     );
+    let swap = (how, key.clone(), view, to, next)
+        .prop_map(|(how, key, view, to, next)| Operation::Swap { how, key, view, to, next });
+    let route = 0..ROUTES.len();
     let one = prop_oneof![
         4 => (key.clone(), any::<u8>()).prop_map(|(key, number)| Operation::Offer { key, number }),
         8 => swap,
         2 => key.clone().prop_map(|key| Operation::Load { key }),
         2 => (0..4_u32).prop_map(|batch| Operation::Sweep { batch }),
-        2 => (proptest::option::of(key), 0..4_u32)
+        1 => Just(Operation::DropFree),
+        2 => (proptest::option::of(key.clone()), 0..4_u32)
             .prop_map(|(after, limit)| Operation::List { after, limit }),
-        2 => (0..90_u32).prop_map(|minutes| Operation::Age { minutes }),
+        2 => key.clone().prop_map(|key| Operation::Intent { key }),
+        2 => key.clone().prop_map(|key| Operation::Decisions { key }),
+        2 => (route.clone(), proptest::option::of(key.clone()), 0..4_u32)
+            .prop_map(|(route, after, limit)| Operation::Orgs { route, after, limit }),
+        4 => (route, key, 0..4_u32)
+            .prop_map(|(route, key, limit)| Operation::Due { route, key, limit }),
+        1 => Just(Operation::Count),
+        1 => (any::<bool>(), any::<u8>())
+            .prop_map(|(once, number)| Operation::Share { once, number }),
+        2 => (0..3_u32).prop_map(|minutes| Operation::Age { minutes }),
+        1 => (0..90_u32).prop_map(|minutes| Operation::Age { minutes }),
     ];
     proptest::collection::vec(one, 1..OPERATIONS_MAX)
 }
 
-/// Times lie half a minute beside what ageing moves them by, so that none is ever close to now.
-fn state(to: To, now: Time) -> State {
+/// What is kept lies half a minute beside what ageing moves it by, so that it is never close to now.
+fn state(to: To, now: Time, due_minutes: u32) -> State {
     match to {
         To::Free | To::Absent => State::Free,
         To::Running => State::Running(Running {
             request: identity(2),
             since: now,
-            lease_ends: now.plus(MINUTE),
-            run_ends: now.plus(2 * MINUTE),
+            lease_ends: now.plus(MINUTE + due_minutes * MINUTE),
+            run_ends: now.plus(5 * MINUTE),
         }),
         To::Unknown => State::Unknown(Unknown {
             request: identity(3),
@@ -117,7 +167,7 @@ fn state(to: To, now: Time) -> State {
             last_send: now,
             asked: 1,
             not_found: 2,
-            ask_after: now.plus(MINUTE),
+            ask_after: now.plus(due_minutes * MINUTE),
             evidence: Some(kept(200, b"")),
         }),
         To::Review => State::Review(Review {
@@ -154,15 +204,16 @@ pub async fn play<L: Ledger, A: Aging>(
 ) -> Vec<String> {
     let mut told = Vec::with_capacity(operations.len());
     for operation in operations {
+        aging.tick();
         told.push(match *operation {
             Operation::Offer { key, number } => {
-                match ledger.insert_or_load(&scope_of(key), &offer(number), &intent()).await {
+                match ledger.insert_or_load(&scope_of(key), &offer(number), &intent(number)).await {
                     Ok(Arrived::Inserted(seen)) => format!("inserted {}", show_record(&seen)),
                     Ok(Arrived::Found(seen)) => format!("found {}", show_record(&seen)),
                     Err(error) => format!("{:?}", error.kind()),
                 }
             }
-            Operation::Swap { key, view, to, fences, revisions, keep_minutes } => {
+            Operation::Swap { how, key, view, to, next } => {
                 let scope = scope_of(key);
                 let current = ledger.load(&scope).await.expect("an answer");
                 let seen = seen_as(view, &current.record);
@@ -174,13 +225,23 @@ pub async fn play<L: Ledger, A: Aging>(
                     | To::Review
                     | To::Done(_)
                     | To::Closed => Record {
-                        fence: Fence::new(current.record.fence.number().max(1) + fences),
-                        revision: current.record.revision + revisions,
-                        keep_until: current.now.plus(keep_minutes * MINUTE + MINUTE / 2),
-                        ..after(&current.record, state(to, current.now))
+                        fence: Fence::new(current.record.fence.number().max(1) + next.fences),
+                        revision: current.record.revision + next.revisions,
+                        keep_until: current.now.plus(next.keep_minutes * MINUTE + MINUTE / 2),
+                        ..after(&current.record, state(to, current.now, next.due_minutes))
                     },
                 };
-                match ledger.swap(&scope, &seen, &next).await {
+                let swap = match how {
+                    How::Swap => ledger.swap(&scope, &seen, &next).await,
+                    How::Reclaim(number) => {
+                        ledger.reclaim(&scope, &seen, &next, &intent(number)).await
+                    }
+                    How::Decide(number) => {
+                        let account = decided(&format!("person {number}"), seen.fence);
+                        ledger.decide(&scope, &seen, &next, &account).await
+                    }
+                };
+                match swap {
                     Ok(Swap::Written) => "written".to_owned(),
                     Ok(Swap::Changed(seen)) => format!("changed {}", show_record(&seen)),
                     Err(error) => format!("{:?}", error.kind()),
@@ -202,10 +263,53 @@ pub async fn play<L: Ledger, A: Aging>(
                         .map(|open| {
                             let Scope { org, key } = &open.scope;
                             let record = show_record(&open.seen);
-                            format!("{:?} {:?} {record}; ", org.as_str(), key.as_str())
+                            let route = &open.route;
+                            format!("{:?} {:?} {route} {record}; ", org.as_str(), key.as_str())
                         })
                         .collect(),
                     Err(error) => format!("{:?}", error.kind()),
+                }
+            }
+            Operation::DropFree => match ledger.drop_free(100).await {
+                Ok(pass) => format!("dropped {pass:?}"),
+                Err(error) => format!("{:?}", error.kind()),
+            },
+            Operation::Intent { key } => match ledger.intent(&scope_of(key)).await {
+                Ok(intent) => format!("intent {}", show_intent(intent.as_ref())),
+                Err(error) => format!("{:?}", error.kind()),
+            },
+            Operation::Decisions { key } => {
+                let scope = scope_of(key);
+                let now = ledger.load(&scope).await.expect("an answer").now;
+                match ledger.decisions(&scope).await {
+                    Ok(all) => all.iter().map(|one| show_decided(one, now) + "; ").collect(),
+                    Err(error) => format!("{:?}", error.kind()),
+                }
+            }
+            Operation::Orgs { route, after, limit } => {
+                let after = after.map(|key| scope_of(key).org);
+                match ledger.orgs_with_open(ROUTES[route], after.as_ref(), limit).await {
+                    Ok(orgs) => {
+                        format!("orgs {:?}", orgs.iter().map(Org::as_str).collect::<Vec<_>>())
+                    }
+                    Err(error) => format!("{:?}", error.kind()),
+                }
+            }
+            Operation::Due { route, key, limit } => {
+                match ledger.due(ROUTES[route], &scope_of(key).org, limit).await {
+                    Ok(keys) => {
+                        format!("due {:?}", keys.iter().map(Key::as_str).collect::<Vec<_>>())
+                    }
+                    Err(error) => format!("{:?}", error.kind()),
+                }
+            }
+            Operation::Count => format!("{:?}", ledger.count_open().await),
+            Operation::Share { once, number } => {
+                if once {
+                    format!("shared {:?}", ledger.share_once("name", &[number]).await)
+                } else {
+                    ledger.share("name", &[number]).await.expect("an answer");
+                    format!("shared {:?}", ledger.shared("name").await)
                 }
             }
             Operation::Age { minutes } => {
@@ -280,6 +384,17 @@ fn the_traces_reach_every_kind_of_answer() {
         "review fence",
         "closed fence",
         "fence 4",
+        "intent pay",
+        "intent refund",
+        "intent none",
+        "close by person",
+        "orgs [\"B\", \"a\"]",
+        "due [\"K\", \"k\"]",
+        "due [\"k\", \"K\"]",
+        "due []",
+        "state: \"review\"",
+        "count: 2",
+        "dropped SweepPass { removed: 1",
         "fact",
     ] {
         assert!(seen.contains(kind), "no trace was answered with {kind:?}");

@@ -103,13 +103,18 @@ async fn the_least_role_can_do_the_work_and_no_more() {
     let key = scope("org", "key");
     ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap();
     super::everything(&ledger).await;
+    super::beside(&ledger).await;
     let error = migrate(&connect(&url).unwrap()).await.map(|_| ());
     assert_eq!(error, Ok(()), "a schema in place needs nothing");
     let pool = connect(&url).unwrap();
     let client = pool.get().await.unwrap();
-    for forbidden in
-        ["drop table samekey.keys", "truncate samekey.keys", "create table samekey.mine ()"]
-    {
+    for forbidden in [
+        "drop table samekey.keys",
+        "truncate samekey.keys",
+        "create table samekey.mine ()",
+        "update samekey.decisions set person = 'nobody'",
+        "delete from samekey.decisions",
+    ] {
         let error = client.batch_execute(forbidden).await.unwrap_err();
         assert_eq!(error.code().unwrap().code(), "42501", "{forbidden}");
     }

@@ -81,6 +81,44 @@ async fn every_statement_goes_along_an_index() {
     assert!(looked_at >= 32, "only {looked_at} statements");
 }
 
+/// Recovery walks along its own index: by organisation and time, never through all of a route.
+#[tokio::test]
+async fn recovery_goes_along_its_index() {
+    let fixture = Fixture::new().await;
+    fixture
+        .execute(
+            "insert into samekey.open_claims \
+             select 'org-' || n % 50, 'key-' || n, 'route-' || n % 3, sha256(''), \
+             now() + (n - 1500) * interval '1 second' from generate_series(1, 3000) as n; \
+             analyze samekey.open_claims",
+        )
+        .await;
+    for (name, arguments, condition) in [
+        ("due", "'org-7', 'route-1', 10", "(route = $2) AND (org_id = $1) AND (due_at <= now())"),
+        ("orgs_with_open", "'route-1', '', 10", "(route = $1) AND (org_id > orgs_1.org_id)"),
+    ] {
+        let text = statements().into_iter().find(|(one, _)| one == name).unwrap().1;
+        fixture.execute("set plan_cache_mode = force_generic_plan").await;
+        fixture.execute(&format!("prepare explained as {text}")).await;
+        let explain = format!("explain execute explained({arguments})");
+        let plan: Vec<String> = fixture
+            .outside
+            .query(&explain, &[])
+            .await
+            .unwrap()
+            .iter()
+            .map(|row| row.get(0))
+            .collect();
+        fixture.execute("deallocate explained").await;
+        let plan = plan.join("\n");
+        assert!(plan.contains("using open_claims_due"), "{name}:\n{plan}");
+        assert!(!plan.contains("using open_claims_pkey"), "{name}:\n{plan}");
+        assert!(!plan.contains("Seq Scan"), "{name}:\n{plan}");
+        let spaced = plan.replace("::text", "");
+        assert!(spaced.contains(condition), "{name}: {condition}\n{plan}");
+    }
+}
+
 /// The plan of a group is kept, and may be made while the table is still empty: it must not be one
 /// that reads the whole table later.
 #[tokio::test]
