@@ -8,13 +8,16 @@
 //! Read next: `history/check.rs`.
 
 mod check;
+mod evidence;
 mod sometimes;
 
+pub use evidence::{Call, CallKind};
 pub use sometimes::Sometimes;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// An answer as a client read it, to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,16 +120,38 @@ impl fmt::Display for Violation {
 #[derive(Clone, Debug, Default)]
 pub struct History(Arc<Inner>);
 
-#[derive(Debug, Default)]
+/// An instant in both senses: its place in the order of all events, and how long the run lasted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// By the history's counter, as [`History::now`] gives it.
+    pub at: u64,
+    /// Since the history began.
+    pub when: Duration,
+}
+
+#[derive(Debug)]
 struct Inner {
+    began: Instant,
     clock: AtomicU64,
     attempts: Mutex<Vec<Attempt>>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self { began: Instant::now(), clock: AtomicU64::new(0), attempts: Mutex::default() }
+    }
 }
 
 impl History {
     /// The next instant: larger than all that were given out before.
     pub fn now(&self) -> u64 {
         self.0.clock.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The next instant, with the time that has passed.
+    pub fn moment(&self) -> Moment {
+        let when = self.0.began.elapsed();
+        Moment { at: self.now(), when }
     }
 
     /// Writes an attempt down.

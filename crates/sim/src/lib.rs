@@ -27,4 +27,4 @@ pub use database::{FreshDatabase, fresh_database, fresh_database_blocking};
 pub use error::{Error, ErrorKind, Result};
 pub use history::History;
 pub use process::{Finished, Process, Program};
-pub use proxy::Proxy;
+pub use proxy::{HttpProxy, Proxy};

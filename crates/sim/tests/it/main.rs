@@ -5,6 +5,7 @@
 
 mod cluster;
 mod database;
+mod http_proxy;
 mod process;
 mod proxy;
 mod test_cluster;
