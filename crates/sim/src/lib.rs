@@ -2,8 +2,10 @@
 //!
 //! - [`cluster`]: a throw-away PostgreSQL server that a test may kill.
 //! - [`database`]: one fresh database for each test, in the cluster that `scripts/test` starts.
-//! - [`proxy`]: what goes wrong between a service and PostgreSQL, message by message.
+//! - [`proxy`]: what goes wrong between a service and PostgreSQL, message by message, and between a
+//!   service and a counterparty over HTTP, request by request.
 //! - [`history`]: what clients saw, compared with what happened.
+//! - [`sampler`]: the ledger of keys over time, and who holds a transaction open.
 //! - [`process`]: built programs run as real processes: started, frozen, killed, always ended.
 //! - `tests/tidy`: the rules of the house that a machine can check.
 //!
@@ -19,6 +21,7 @@ pub mod history;
 mod keeper;
 pub mod process;
 pub mod proxy;
+pub mod sampler;
 mod signals;
 mod target;
 
@@ -28,3 +31,4 @@ pub use error::{Error, ErrorKind, Result};
 pub use history::History;
 pub use process::{Finished, Process, Program};
 pub use proxy::{HttpProxy, Proxy};
+pub use sampler::Sampler;

@@ -127,8 +127,10 @@ pub struct LastAnswer {
 /// Who is at work in the database at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// When.
+    /// When the look began.
     pub moment: Moment,
+    /// When it ended.
+    pub until: Moment,
     /// Every open transaction but the one that asks.
     pub transactions: Vec<OpenTransaction>,
     /// Who waits for a lock.

@@ -8,4 +8,5 @@ mod database;
 mod http_proxy;
 mod process;
 mod proxy;
+mod sampler;
 mod test_cluster;

@@ -73,13 +73,14 @@ fn without_transaction(evidence: &Evidence, found: &mut Vec<Violation>) {
             under_way.insert(place, end);
             ends.insert(end, place);
         }
-        while let Some(ended) = ends.first_entry().filter(|ended| *ended.key() < now.at) {
+        while let Some(ended) = ends.first_entry().filter(|ended| *ended.key() < sample.until.at) {
             under_way.remove(&ended.remove());
         }
         // A call that began after this has not lasted long enough to tell.
         let Some(latest) = now.when.checked_sub(evidence.limits.transaction_max) else { continue };
         for transaction in &sample.transactions {
-            let earliest = now.when.saturating_sub(transaction.age);
+            // The latest that it can have begun.
+            let earliest = sample.until.when.saturating_sub(transaction.age);
             if earliest > latest {
                 continue;
             }

@@ -25,7 +25,8 @@ pub struct Exchange {
     pub on_connection: u64,
     /// When the service was about to get its first byte; nothing where it never was.
     pub sent: Option<Moment>,
-    /// When the service's answer was complete.
+    /// When the service's answer was complete, and its last bytes were about to be handed on: after a
+    /// delay, and not while everything is frozen.
     pub answered: Option<Moment>,
     /// The answer's status.
     pub status: Option<u16>,

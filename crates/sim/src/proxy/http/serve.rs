@@ -211,11 +211,12 @@ impl Line<'_> {
                 break;
             }
             let is_unasked = is_over && !rest.is_empty();
-            if is_over {
-                self.note_end(&answer, place);
-            }
             self.shared.switches.delayed().await;
             self.shared.switches.thawed().await;
+            if is_over {
+                // For the client the call lasts until here.
+                self.note_end(&answer, place);
+            }
             self.tell(chunk.get(..count)?, &mut told_max).await?;
             if is_over {
                 if cut.is_some() {

@@ -51,7 +51,7 @@ fn active(at: u64, age: u64) -> Activity {
         state: "idle in transaction".to_owned(),
         statement: "update t".to_owned(),
     };
-    Activity { moment: moment(at), transactions: vec![transaction], waiting: 0 }
+    Activity { moment: moment(at), until: moment(at), transactions: vec![transaction], waiting: 0 }
 }
 
 #[test]

@@ -36,7 +36,8 @@ fn healed() -> Run {
         };
         run.more.last_round = vec![last("one", 20), last("two", 22)];
         let moment = Moment { at: 30, when: Duration::from_secs(1) };
-        run.more.at_rest = Some(Activity { moment, transactions: Vec::new(), waiting: 0 });
+        run.more.at_rest =
+            Some(Activity { moment, until: moment, transactions: Vec::new(), waiting: 0 });
         run.more.open_claims = vec![("b".to_owned(), "another run's".to_owned())];
     })
 }
