@@ -7,6 +7,7 @@
 //! - [`history`]: what clients saw, compared with what happened.
 //! - [`sampler`]: the ledger of keys over time, and who holds a transaction open.
 //! - [`process`]: built programs run as real processes: started, frozen, killed, always ended.
+//! - [`sweep`]: every crash point, with every action, on every database.
 //! - `tests/tidy`: the rules of the house that a machine can check.
 //!
 //! What it does not do: it decides nothing about keys or answers, and no other crate may depend on
@@ -23,6 +24,7 @@ pub mod process;
 pub mod proxy;
 pub mod sampler;
 mod signals;
+pub mod sweep;
 mod target;
 
 pub use cluster::{Cluster, Options};
@@ -32,3 +34,4 @@ pub use history::History;
 pub use process::{Finished, Process, Program};
 pub use proxy::{HttpProxy, Proxy};
 pub use sampler::Sampler;
+pub use sweep::Sweep;

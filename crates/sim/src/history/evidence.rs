@@ -7,6 +7,9 @@ use std::time::Duration;
 /// The default retention of a route.
 const RETENTION_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
 
+/// A claim or a settlement takes a few milliseconds, and a loaded machine multiplies that.
+const TRANSACTION_MAX_DEFAULT: Duration = Duration::from_millis(500);
+
 /// Everything that a run is judged by. What stays empty is not judged.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
@@ -45,8 +48,9 @@ pub struct Evidence {
 pub struct Limits {
     /// Whether an action may end with a person, as where the counterparty is opaque.
     pub may_end_in_review: bool,
-    /// S11: a transaction that is older than a call, and still there so long into it, belongs to it.
-    /// Zero where nothing else runs; else longer than any transaction takes on a loaded machine.
+    /// S11: a transaction that has been open for so long, while a call has been on its way for as long,
+    /// is taken for that call's. Longer than any other transaction takes; a test lets its calls last
+    /// for twice as long.
     pub transaction_max: Duration,
     /// S12: calls of one kind within one claim.
     pub calls_max: usize,
@@ -65,7 +69,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             may_end_in_review: false,
-            transaction_max: Duration::ZERO,
+            transaction_max: TRANSACTION_MAX_DEFAULT,
             calls_max: 1,
             pause_first: Duration::ZERO,
             pause_max: Duration::MAX,

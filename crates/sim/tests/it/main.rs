@@ -9,4 +9,5 @@ mod http_proxy;
 mod process;
 mod proxy;
 mod sampler;
+mod sweep;
 mod test_cluster;

@@ -153,15 +153,19 @@ async fn sampler_watches_until_it_is_stopped_and_outlives_a_lost_connection() {
     );
 }
 
+/// How long a call has lasted when a transaction that is older is taken for its own.
+const LASTED: Duration = Duration::from_millis(50);
+
 /// A service that calls its counterparty with no transaction, or within one.
 async fn calls(is_inside: bool) -> Evidence {
     let (database, client) = postgres().await;
     let history = History::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
+    let (answer, may_answer) = tokio::sync::oneshot::channel::<()>();
     tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
-        stream.read_u8().await.unwrap();
+        may_answer.await.unwrap();
         stream.write_all(b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n").await.unwrap();
         // Nothing is closed before the answer was read.
         let _ = stream.read_to_end(&mut Vec::new()).await;
@@ -174,10 +178,9 @@ async fn calls(is_inside: bool) -> Evidence {
         }
         let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
         let request = "POST /pay HTTP/1.1\r\nIdempotency-Key: out\r\nContent-Length: 0\r\n\r\n";
-        // The answer is on its way for long enough to look.
-        proxy.delay(Duration::from_millis(300));
         stream.write_all(request.as_bytes()).await.unwrap();
         let looked = sampled_within_a_call(&proxy, &mut sampler).await;
+        answer.send(()).unwrap();
         let mut head = [0; 12];
         stream.read_exact(&mut head).await.unwrap();
         client.batch_execute(if is_inside { "commit" } else { "select 1" }).await.unwrap();
@@ -194,27 +197,29 @@ async fn calls(is_inside: bool) -> Evidence {
     });
     let sent = proxy.sent(Target::EVERY);
     let calls = sent.iter().filter_map(|sent| sent.call("a", "r", 0, CallKind::Command)).collect();
-    let limits = Limits { transaction_max: Duration::from_millis(50), ..Limits::default() };
+    let limits = Limits { transaction_max: LASTED, ..Limits::default() };
     let evidence = Evidence { calls, activity, limits, ..Evidence::default() };
     let found = history.audit(&evidence);
     assert_eq!(found.iter().any(|violation| violation.rule == "S11"), is_inside, "{found:?}");
     evidence
 }
 
-/// Looks again and again while the answer is on its way.
+/// Looks again and again while the answer is on its way, until that has lasted.
 async fn sampled_within_a_call(
     proxy: &HttpProxy,
     sampler: &mut Sampler,
 ) -> Vec<samekey_sim::history::Activity> {
     let deadline = Instant::now() + BOUND;
-    while proxy.sent(Target::EVERY).is_empty() {
-        assert!(Instant::now() < deadline, "the request never passed");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    let begun = Instant::now();
     let mut activity = Vec::new();
-    while begun.elapsed() < Duration::from_millis(150) {
-        activity.push(sampler.activity().await.unwrap());
+    loop {
+        assert!(Instant::now() < deadline, "the request never passed, or no look was late enough");
+        let look = sampler.activity().await.unwrap();
+        let sent = proxy.sent(Target::EVERY).first().and_then(|sent| sent.sent);
+        let has_lasted = sent.is_some_and(|sent| look.moment.when >= sent.when + LASTED);
+        activity.push(look);
+        if has_lasted {
+            break;
+        }
     }
     activity
 }

@@ -1,7 +1,7 @@
 //! S11 to S13: calls to the counterparty.
 
 use super::{Scope, never_asked};
-use crate::history::{Activity, Call, CallKind, Evidence, Limits, Violation};
+use crate::history::{Activity, Call, CallKind, Evidence, Limits, OpenTransaction, Violation};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -54,8 +54,8 @@ pub(super) fn check<'a>(
 
 /// S11: nobody holds a transaction open through a call.
 ///
-/// Which transaction belongs to which call cannot be seen. One that began before a call, and is there
-/// `transaction_max` into it, is taken for its own.
+/// Which transaction belongs to which call cannot be seen. One that has been open for
+/// `transaction_max`, while a call has been on its way for as long, is taken for that call's.
 fn without_transaction(evidence: &Evidence, found: &mut Vec<Violation>) {
     let mut calls: Vec<(&Call, u64)> =
         evidence.calls.iter().filter_map(|call| Some((call, call.ended?.at))).collect();
@@ -78,21 +78,19 @@ fn without_transaction(evidence: &Evidence, found: &mut Vec<Violation>) {
         }
         // A call that began after this has not lasted long enough to tell.
         let Some(latest) = now.when.checked_sub(evidence.limits.transaction_max) else { continue };
-        for transaction in &sample.transactions {
-            // The latest that it can have begun.
-            let earliest = sample.until.when.saturating_sub(transaction.age);
-            if earliest > latest {
-                continue;
-            }
-            if under_way.range((earliest, 0)..=(latest, u64::MAX)).next().is_some() {
-                found.push(Violation {
-                    rule: "S11",
-                    found: format!(
-                        "a transaction of {:?} ({}) is open in process {} through a call: {}",
-                        transaction.age, transaction.state, transaction.pid, transaction.statement
-                    ),
-                });
-            }
+        if under_way.range(..=(latest, u64::MAX)).next().is_none() {
+            continue;
+        }
+        let long =
+            |transaction: &&OpenTransaction| transaction.age >= evidence.limits.transaction_max;
+        for transaction in sample.transactions.iter().filter(long) {
+            let OpenTransaction { pid, age, state, statement } = transaction;
+            found.push(Violation {
+                rule: "S11",
+                found: format!(
+                    "a transaction of {age:?} ({state}) is open in process {pid} through a call: {statement}"
+                ),
+            });
         }
     }
 }

@@ -68,21 +68,21 @@ fn calls_in_order_are_let_through() {
 
 #[test]
 fn s11_a_transaction_through_a_call_is_found() {
-    let at = |sample: Activity| {
+    let at = |at, age| {
         let mut run = sound();
-        run.more.activity = vec![sample];
+        run.more.activity = vec![active(at, age)];
+        run.more.limits.transaction_max = millis(5);
         run
     };
-    at(active(105, 6)).breaks("S11", "open in process 7 through a call: update t");
-    // It began within the call; after it; before it and nothing is on its way.
-    assert_eq!(at(active(105, 4)).check(), []);
-    assert_eq!(at(active(115, 4)).check(), []);
-    assert_eq!(at(active(115, 80)).check(), []);
-    let mut busy = at(active(105, 6));
-    busy.more.limits.transaction_max = millis(6);
-    assert_eq!(busy.check(), [], "so early into a call it may be another's");
-    busy.more.activity.push(active(108, 9));
-    busy.breaks("S11", "through a call");
+    at(105, 5).breaks("S11", "open in process 7 through a call: update t");
+    at(109, 80).breaks("S11", "through a call");
+    at(295, 80).breaks("S11", "through a call");
+    assert_eq!(at(109, 4).check(), [], "it is as young as any other");
+    assert_eq!(at(104, 80).check(), [], "so early into a call it may be another's");
+    assert_eq!(at(115, 80).check(), [], "nothing is on its way");
+    let mut late = at(109, 80);
+    late.more.activity[0].until = moment(112);
+    assert_eq!(late.check(), [], "the call may have ended before it was seen");
 }
 
 #[test]
