@@ -2,19 +2,28 @@
 //!
 //! A run writes down each attempt (who, which key, what was asked, what came back) with the order of
 //! its begin and end by one counter. Afterwards the effects are counted where they happened, never in
-//! samekey's tables, and [`History::check`] compares. The invariants are S1 to S9; each has a test
-//! that plants its violation. The work grows with the number of attempts, effects and rows alone.
+//! samekey's tables, and [`History::audit`] compares them, and whatever else is known of the run. The
+//! invariants are S1 to S15 and that nothing is left behind; each has a test that plants its
+//! violation. The work grows with the number of attempts, effects, rows and calls alone.
 //!
-//! Read next: `history/check.rs`.
+//! Read next: `history/evidence.rs`, then `history/check.rs`.
 
 mod check;
-mod sometimes;
+mod evidence;
+mod samples;
+pub mod sometimes;
 
+pub use evidence::{
+    Act, Activity, Booking, ByPerson, Call, CallKind, Captured, Evidence, LastAnswer, Limits,
+    OpenTransaction,
+};
+pub use samples::{Sample, SeenRow};
 pub use sometimes::Sometimes;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// An answer as a client read it, to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +55,10 @@ pub enum Meaning {
     Mismatch,
     /// Somebody is at it, or nobody knows yet.
     Pending,
+    /// Nobody knows, and a person has to decide.
+    Unknown,
+    /// Final: a person closed the key, and it says nothing about the effect.
+    Closed,
     /// Nothing is said about the key; send it again.
     NotNow,
 }
@@ -117,16 +130,44 @@ impl fmt::Display for Violation {
 #[derive(Clone, Debug, Default)]
 pub struct History(Arc<Inner>);
 
-#[derive(Debug, Default)]
+/// An instant in both senses: its place in the order of all events, and how long the run lasted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    /// By the history's counter, as [`History::now`] gives it.
+    pub at: u64,
+    /// Since the history began.
+    pub when: Duration,
+}
+
+#[derive(Debug)]
 struct Inner {
+    began: Instant,
     clock: AtomicU64,
     attempts: Mutex<Vec<Attempt>>,
+    asked: Mutex<Vec<Booking>>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            began: Instant::now(),
+            clock: AtomicU64::new(0),
+            attempts: Mutex::default(),
+            asked: Mutex::default(),
+        }
+    }
 }
 
 impl History {
     /// The next instant: larger than all that were given out before.
     pub fn now(&self) -> u64 {
         self.0.clock.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The next instant, with the time that has passed.
+    pub fn moment(&self) -> Moment {
+        let when = self.0.began.elapsed();
+        Moment { at: self.now(), when }
     }
 
     /// Writes an attempt down.
@@ -139,9 +180,25 @@ impl History {
         self.0.attempts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Everything that is wrong, in no particular order; nothing when the run was right.
+    /// Writes down how much the requests for an effect ask for, so that its booking is compared.
+    pub fn ask(&self, booking: Booking) {
+        self.0.asked.lock().unwrap_or_else(PoisonError::into_inner).push(booking);
+    }
+
+    fn asked(&self) -> Vec<Booking> {
+        self.0.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Everything that is wrong by S1 to S9, in no particular order; nothing when the run was right.
     pub fn check(&self, effects: &[Effect], rows: &[Row], rules: Rules) -> Vec<Violation> {
-        check::check(&self.attempts(), effects, rows, rules)
+        let (effects, rows) = (effects.to_vec(), rows.to_vec());
+        self.audit(&Evidence { effects, rows, rules, ..Evidence::default() })
+    }
+
+    /// Everything that is wrong by all that is known, in no particular order; nothing when the run was
+    /// right.
+    pub fn audit(&self, evidence: &Evidence) -> Vec<Violation> {
+        check::check(&self.attempts(), &self.asked(), evidence)
     }
 }
 
@@ -151,9 +208,9 @@ impl Answer {
         match self.code.as_deref() {
             Some("samekey.key-reused") => return Meaning::Mismatch,
             Some("samekey.response-not-kept") => return Meaning::NotKept,
-            Some("samekey.in-progress" | "samekey.outcome-pending" | "samekey.outcome-unknown") => {
-                return Meaning::Pending;
-            }
+            Some("samekey.in-progress" | "samekey.outcome-pending") => return Meaning::Pending,
+            Some("samekey.outcome-unknown") => return Meaning::Unknown,
+            Some("samekey.closed-by-operator") => return Meaning::Closed,
             Some(_) | None => {}
         }
         match self.status {
@@ -167,8 +224,18 @@ impl Answer {
     /// Whether sending again with the same key can tell more.
     pub fn is_final(&self) -> bool {
         match self.meaning() {
-            Meaning::Success | Meaning::Refusal | Meaning::NotKept | Meaning::Mismatch => true,
-            Meaning::Pending | Meaning::NotNow => false,
+            Meaning::Success
+            | Meaning::Refusal
+            | Meaning::NotKept
+            | Meaning::Mismatch
+            | Meaning::Closed => true,
+            Meaning::Pending | Meaning::Unknown | Meaning::NotNow => false,
         }
+    }
+
+    /// Whether a caller has nothing more to do by itself: the answer is final, or it waits for a
+    /// person.
+    pub fn ends_the_caller(&self) -> bool {
+        self.is_final() || self.meaning() == Meaning::Unknown
     }
 }

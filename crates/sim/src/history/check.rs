@@ -1,17 +1,30 @@
-//! The invariants, one function each, over what is known of one key.
+//! The invariants by subject, over what is known of each key.
+//!
+//! Here everything is brought together by key; what must hold is said in `check/`: `effects`,
+//! `answers`, `records`, `calls`, `secrets` and `liveness`.
 
-use super::{Answer, Attempt, Effect, Meaning, Row, Rules, Violation};
+mod answers;
+mod calls;
+mod effects;
+mod liveness;
+mod records;
+mod secrets;
+
+use super::{
+    Act, Answer, Attempt, Booking, Effect, Evidence, LastAnswer, Limits, Meaning, Row, Violation,
+};
+use std::borrow::Cow;
 use std::collections::HashMap;
-
-/// Shorter stored bodies are too common to be recognised in another answer.
-const CANARY_BYTES_MIN: usize = 12;
 
 /// Everything about one key of one organisation.
 #[derive(Default)]
 struct Action<'a> {
     attempts: Vec<&'a Attempt>,
-    effects: Vec<&'a Effect>,
+    last_round: Vec<&'a LastAnswer>,
+    effects: Vec<Cow<'a, Effect>>,
     rows: Vec<&'a Row>,
+    /// How often a person had it sent again.
+    sent_by_person: usize,
 }
 
 type Scope<'a> = (&'a str, &'a str);
@@ -30,49 +43,69 @@ impl Report<'_> {
 
 pub(super) fn check(
     attempts: &[Attempt],
-    effects: &[Effect],
-    rows: &[Row],
-    rules: Rules,
+    asked: &[Booking],
+    evidence: &Evidence,
 ) -> Vec<Violation> {
     let mut actions: HashMap<Scope<'_>, Action<'_>> = HashMap::new();
-    let mut asked: HashMap<Scope<'_>, Scope<'_>> = HashMap::new();
-    for attempt in attempts {
+    // Which key an effect belongs to.
+    let mut keys: HashMap<Scope<'_>, Scope<'_>> = HashMap::new();
+    let last_attempts = evidence.last_round.iter().map(|last| &last.attempt);
+    for attempt in attempts.iter().chain(last_attempts) {
         let scope = (attempt.org.as_str(), attempt.key.as_str());
         actions.entry(scope).or_default().attempts.push(attempt);
-        asked.insert((&attempt.org, &attempt.reference), scope);
+        keys.insert((&attempt.org, &attempt.reference), scope);
+    }
+    for last in &evidence.last_round {
+        let scope = (last.attempt.org.as_str(), last.attempt.key.as_str());
+        actions.entry(scope).or_default().last_round.push(last);
     }
     let mut found = Vec::new();
-    for effect in effects {
-        match asked.get(&(effect.org.as_str(), effect.reference.as_str())) {
+    let plain = evidence.effects.iter().map(Cow::Borrowed);
+    for effect in plain.chain(evidence.bookings.iter().map(|booking| Cow::Owned(booking.effect())))
+    {
+        match keys.get(&(effect.org.as_str(), effect.reference.as_str())) {
             Some(scope) => actions.entry(*scope).or_default().effects.push(effect),
-            None => found.push(Violation {
-                rule: "S8",
-                found: format!(
-                    "org {}: the effect {} was never asked for by this organisation",
-                    effect.org, effect.reference
-                ),
-            }),
+            None => found.push(never_asked("the effect", &effect.org, &effect.reference)),
         }
     }
-    for row in rows {
+    for row in &evidence.rows {
         // Rows of keys that this history knows nothing of are another run's.
         if let Some(action) = actions.get_mut(&(row.org.as_str(), row.key.as_str())) {
             action.rows.push(row);
         }
     }
+    for person in evidence.by_person.iter().filter(|person| person.act == Act::Send) {
+        if let Some(action) = actions.get_mut(&(person.org.as_str(), person.key.as_str())) {
+            action.sent_by_person += 1;
+        }
+    }
     for (scope, action) in &actions {
         let mut report = Report { scope: *scope, found: Vec::new() };
-        at_most_once(action, &mut report);
-        ended(action, &mut report);
-        nothing_lost(action, &mut report);
-        with_its_row(action, &mut report);
-        row_and_effect(action, &mut report);
-        one_answer(action, rules, &mut report);
-        other_content(action, rules, &mut report);
-        truthful(action, &mut report);
+        effects::check(action, &evidence.limits, &mut report);
+        answers::check(action, evidence.rules, &mut report);
+        liveness::check(action, evidence, &mut report);
         found.append(&mut report.found);
     }
+    effects::check_amounts(asked, evidence, &mut found);
+    records::check(evidence, &mut found);
+    calls::check(evidence, &keys, &mut found);
+    secrets::check(attempts, evidence, &mut found);
+    liveness::check_rest(evidence, &actions, &mut found);
     found
+}
+
+/// S8, and the end of all reasoning about it.
+fn never_asked(what: &str, org: &str, reference: &str) -> Violation {
+    Violation {
+        rule: "S8",
+        found: format!("org {org}: {what} {reference} was never asked for by this organisation"),
+    }
+}
+
+impl Booking {
+    fn effect(&self) -> Effect {
+        Effect { org: self.org.clone(), reference: self.reference.clone() }
+    }
 }
 
 impl<'a> Action<'a> {
@@ -82,163 +115,28 @@ impl<'a> Action<'a> {
 
     /// The answers that settle the matter.
     fn finals(&self) -> impl Iterator<Item = (&'a Attempt, &'a Answer)> {
-        self.answers().filter(|(_, answer)| match answer.meaning() {
-            Meaning::Success | Meaning::Refusal | Meaning::NotKept => true,
-            Meaning::Mismatch | Meaning::Pending | Meaning::NotNow => false,
-        })
+        self.answers().filter(|(_, answer)| settles(answer.meaning()))
     }
 
-    fn succeeded(&self) -> bool {
-        self.finals().any(|(_, answer)| answer.meaning() == Meaning::Success)
+    fn was_told(&self, meaning: Meaning) -> bool {
+        self.answers().any(|(_, answer)| answer.meaning() == meaning)
     }
 
-    fn was_refused(&self) -> bool {
-        self.finals().any(|(_, answer)| answer.meaning() == Meaning::Refusal)
+    /// Whether it ended with a person, where it may.
+    fn ended_with_a_person(&self, limits: &Limits) -> bool {
+        self.was_told(Meaning::Closed)
+            || (limits.may_end_in_review && self.was_told(Meaning::Unknown))
     }
 }
 
-/// S1: at most one effect.
-fn at_most_once(action: &Action<'_>, report: &mut Report<'_>) {
-    let effects = action.effects.len();
-    if effects > 1 {
-        report.wrong("S1", &format!("{effects} effects"));
-    }
-}
-
-/// S2: every action ends, effects are what was answered, and the answer tells of that effect.
-fn ended(action: &Action<'_>, report: &mut Report<'_>) {
-    if action.finals().next().is_none() {
-        report.wrong("S2", "no attempt ever got a final answer");
-    }
-    let Some(effect) = action.effects.first() else { return };
-    for (_, answer) in action.finals() {
-        if let Some(told) = &answer.told
-            && *told != effect.reference
-        {
-            report.wrong("S2", &format!("told of {told}, and the effect is {}", effect.reference));
-        }
-    }
-}
-
-/// S3: what was acknowledged stands.
-fn nothing_lost(action: &Action<'_>, report: &mut Report<'_>) {
-    if action.succeeded() && action.effects.is_empty() {
-        report.wrong("S3", "a success was answered and its effect is gone");
-    }
-    let is_done = action.rows.iter().any(|row| row.state == "done");
-    if action.finals().next().is_some() && !is_done {
-        report.wrong("S3", "a final answer was given and no row says so");
-    }
-}
-
-/// S4: no effect without its key's row.
-fn with_its_row(action: &Action<'_>, report: &mut Report<'_>) {
-    if !action.effects.is_empty() && action.rows.is_empty() {
-        report.wrong("S4", "an effect without a row of its key");
-    }
-    if action.rows.len() > 1 {
-        report.wrong("S4", "two rows of one key");
-    }
-}
-
-/// S5: done with a success means an effect; refused means none. And nothing is left open.
-fn row_and_effect(action: &Action<'_>, report: &mut Report<'_>) {
-    for row in &action.rows {
-        let succeeded = row.status.map(|status| (200..400).contains(&status));
-        match (row.state.as_str(), succeeded) {
-            ("done", Some(true)) if action.effects.is_empty() => {
-                report.wrong("S5", "the row says success, and there is no effect");
-            }
-            ("done", Some(false)) if !action.effects.is_empty() => {
-                report.wrong("S5", "the row says refused, and there is an effect");
-            }
-            ("running" | "unknown" | "review", _) => {
-                report.wrong("open", &format!("the row is left {}", row.state));
-            }
-            _ => {}
-        }
-    }
-    if action.was_refused() && !action.effects.is_empty() {
-        report.wrong("S5", "a refusal was answered, and there is an effect");
-    }
-}
-
-/// S6: all final answers are one.
-fn one_answer(action: &Action<'_>, rules: Rules, report: &mut Report<'_>) {
-    let mut kept = action.finals().filter(|(_, a)| a.meaning() != Meaning::NotKept);
-    let Some((_, first)) = kept.next() else { return };
-    for (_, answer) in kept {
-        if answer.body != first.body || answer.headers != first.headers {
-            report.wrong("S6", "two final answers differ in body or kept headers");
-        }
-        let forgiven = |status: u16| {
-            let success = (200..300).contains(&status);
-            if success && rules.replay_status.is_some() {
-                rules.replay_status
-            } else {
-                Some(status)
-            }
-        };
-        if forgiven(answer.status) != forgiven(first.status) {
-            report.wrong("S6", &format!("one says {}, another {}", first.status, answer.status));
-        }
-    }
-    for (_, answer) in action.finals() {
-        let is_success = (200..300).contains(&answer.status);
-        if let Some(status) = rules.replay_status
-            && answer.is_replay
-            && is_success
-            && answer.status != status
-        {
-            report.wrong("S6", &format!("a replay says {}, not {status}", answer.status));
-        }
-    }
-    if action.finals().filter(|(_, answer)| !answer.is_replay).count() > 1 {
-        report.wrong("S6", "two answers claim to be the first execution");
-    }
-}
-
-/// S7: other content gets the mismatch answer, and nothing of what is stored.
-fn other_content(action: &Action<'_>, rules: Rules, report: &mut Report<'_>) {
-    let mut owners: Vec<&str> =
-        action.finals().map(|(attempt, _)| attempt.reference.as_str()).collect();
-    owners.sort_unstable();
-    owners.dedup();
-    if owners.len() > 1 && !rules.first_write_wins {
-        report.wrong("S7", "two contents got a final answer under one key");
-    }
-    let bodies: Vec<&[u8]> = action
-        .finals()
-        .map(|(_, answer)| answer.body.as_slice())
-        .filter(|body| body.len() >= CANARY_BYTES_MIN)
-        .take(1)
-        .collect();
-    for (attempt, answer) in action.answers().filter(|(_, a)| a.meaning() == Meaning::Mismatch) {
-        if owners == [attempt.reference.as_str()] {
-            report.wrong("S7", "the key's own content got the mismatch answer");
-        }
-        let shows = |body: &&[u8]| answer.body.windows(body.len()).any(|part| part == *body);
-        if bodies.iter().any(shows) {
-            report.wrong("S7", "a mismatch shows the stored answer");
-        }
-    }
-}
-
-/// S9: who is told to wait had somebody to wait for.
-fn truthful(action: &Action<'_>, report: &mut Report<'_>) {
-    let done = action.finals().map(|(attempt, _)| attempt.ended).min();
-    let mut begun: Vec<u64> = action.attempts.iter().map(|attempt| attempt.began).collect();
-    begun.sort_unstable();
-    for (attempt, _) in
-        action.answers().filter(|(_, a)| a.code.as_deref() == Some("samekey.in-progress"))
-    {
-        if done.is_some_and(|done| done < attempt.began) {
-            report.wrong("S9", "in-progress, though the key was done before this was sent");
-        }
-        // Itself is one; whoever runs must have been sent as well before this answer.
-        if begun.partition_point(|began| *began < attempt.ended) < 2 {
-            report.wrong("S9", "in-progress, though nobody else had sent this key");
-        }
+fn settles(meaning: Meaning) -> bool {
+    match meaning {
+        Meaning::Success | Meaning::Refusal | Meaning::NotKept => true,
+        Meaning::Mismatch
+        | Meaning::Pending
+        | Meaning::Unknown
+        | Meaning::Closed
+        | Meaning::NotNow => false,
     }
 }
 

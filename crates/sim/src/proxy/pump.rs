@@ -1,233 +1,317 @@
-//! One connection: what the client sends goes to the server message by message, and back.
+//! What both proxies are below their protocol: a thread that listens, and the switches that a test
+//! turns while connections run.
 
-use super::wire::{Framer, Message, Statements, asks_for_encryption};
-use super::{Cut, Shared};
+use crate::error::{Error, Result};
+use std::future::Future;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{oneshot, watch};
 
-const CHUNK_BYTES: usize = 16 * 1024;
+/// What is read at a time.
+pub(super) const CHUNK_BYTES: usize = 16 * 1024;
+
+/// How many requests a log keeps; a test that looks at it sends fewer.
+pub(super) const LOG_MAX: usize = 10_000;
+
+/// How often a condition of another thread is looked at again.
+pub(super) const POLL: Duration = Duration::from_millis(2);
 
 /// The pause after a failed accept, so that it is no hot loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(5);
 
-/// How long a client that is cut may take to read what was sent to it before.
-const GOODBYE: Duration = Duration::from_millis(200);
+/// Connections that the system may keep waiting.
+const BACKLOG: u32 = 1024;
 
-/// What both directions of a connection know.
-#[derive(Debug, Default)]
-struct Link {
-    /// Requests for which the server still owes its "ready".
-    owed: AtomicU64,
-    /// Nothing more reaches the client.
-    silent: AtomicBool,
-    /// Nothing more reaches the server.
-    complete: AtomicBool,
+/// How long the proxy's thread may take to stop or to begin listening, on a loaded machine.
+const LISTEN_BOUND: Duration = Duration::from_secs(30);
+
+/// What the listening thread has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Listening {
+    Yes,
+    /// It was told not to, and may not have noticed.
+    Closing,
+    No,
 }
 
-pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+/// What the test says and every connection obeys.
+#[derive(Debug)]
+pub(super) struct Switches {
+    pub(super) upstream: SocketAddr,
+    frozen: watch::Sender<bool>,
+    delivered: watch::Sender<bool>,
+    /// Grows whenever all connections are to be cut.
+    epoch: watch::Sender<u64>,
+    refusing: watch::Sender<bool>,
+    listening: watch::Sender<Listening>,
+    delay_micros: AtomicU64,
+}
+
+impl Switches {
+    pub(super) fn to(upstream: SocketAddr) -> Self {
+        Self {
+            upstream,
+            frozen: watch::Sender::new(false),
+            delivered: watch::Sender::new(false),
+            epoch: watch::Sender::new(0),
+            refusing: watch::Sender::new(false),
+            listening: watch::Sender::new(Listening::Yes),
+            delay_micros: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn freeze(&self, is_frozen: bool) {
+        self.frozen.send_replace(is_frozen);
+    }
+
+    pub(super) fn deliver(&self, is_delivered: bool) {
+        self.delivered.send_replace(is_delivered);
+    }
+
+    pub(super) fn delay(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.delay_micros.store(micros, Ordering::SeqCst);
+    }
+
+    pub(super) fn cut_all(&self) {
+        self.epoch.send_modify(|epoch| *epoch += 1);
+    }
+
+    /// Ends every connection and says that no other is wanted; the thread obeys a moment later.
+    pub(super) fn refuse_soon(&self) {
+        if !*self.refusing.borrow() {
+            // First this: the thread answers it when it sees the other.
+            self.listening.send_replace(Listening::Closing);
+            self.refusing.send_replace(true);
+        }
+        self.cut_all();
+    }
+
+    /// The same, and waits until the system refuses connections.
+    pub(super) fn refuse(&self) {
+        self.refuse_soon();
+        self.wait_until(Listening::No);
+    }
+
+    /// Takes connections again; returns when the system does.
+    pub(super) fn accept(&self) {
+        self.refusing.send_replace(false);
+        self.wait_until(Listening::Yes);
+    }
+
+    /// Blocks, but only for the few milliseconds that the other thread needs.
+    fn wait_until(&self, wanted: Listening) {
+        let deadline = Instant::now() + LISTEN_BOUND;
+        while *self.listening.borrow() != wanted && Instant::now() < deadline {
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Waits while everything is held back.
+    pub(super) async fn thawed(&self) {
+        let mut frozen = self.frozen.subscribe();
+        // An error means that the proxy ends, which cuts this connection anyway.
+        let _ = frozen.wait_for(|frozen| !*frozen).await;
+    }
+
+    /// Waits until what is held is to be handed on; false when the proxy ends first.
+    pub(super) async fn delivered(&self) -> bool {
+        let mut delivered = self.delivered.subscribe();
+        delivered.wait_for(|delivered| *delivered).await.is_ok()
+    }
+
+    /// Waits for as long as answers are delayed.
+    pub(super) async fn delayed(&self) {
+        let micros = self.delay_micros.load(Ordering::SeqCst);
+        if micros > 0 {
+            tokio::time::sleep(Duration::from_micros(micros)).await;
+        }
+    }
+
+    /// Tells when all connections are to be cut, from now on.
+    pub(super) fn cuts(&self) -> watch::Receiver<u64> {
+        self.epoch.subscribe()
+    }
+}
+
+/// The listening thread. Dropping it cuts every connection and ends it.
+#[derive(Debug)]
+pub(super) struct Pump {
+    address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pump {
+    /// Listens on a free port of loopback, and gives every connection to `serve`.
+    pub(super) fn start<S, R>(
+        name: &str,
+        shared: &Arc<S>,
+        switches: fn(&S) -> &Switches,
+        serve: fn(Arc<S>, TcpStream) -> R,
+    ) -> Result<Self>
+    where
+        S: Send + Sync + 'static,
+        R: Future<Output = ()> + Send + 'static,
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|cause| Error::system("start the proxy's runtime", cause))?;
+        // By the standard library, since the caller may be inside a runtime of its own.
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .map_err(|cause| Error::system("listen for the proxy", cause))?;
+        let address = listener
+            .local_addr()
+            .map_err(|cause| Error::system("find the proxy's own address", cause))?;
+        let (stop, stopped) = oneshot::channel();
+        let shared = Arc::clone(shared);
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                runtime.block_on(async {
+                    let Ok(mut listener) = TcpListener::from_std(listener) else { return };
+                    let listen = async {
+                        loop {
+                            take_connections(&listener, &shared, switches(&shared), serve).await;
+                            drop(listener);
+                            listener = listen_again(address, switches(&shared)).await;
+                        }
+                    };
+                    tokio::select! {
+                        () = listen => {}
+                        _ = stopped => {}
+                    }
+                });
+                // Connections that are being served are dropped, and so cut, here.
+                runtime.shutdown_background();
+            })
+            .map_err(|cause| Error::system("start the proxy's thread", cause))?;
+        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            eprintln!("proxy: its thread panicked");
+        }
+    }
+}
+
+/// Takes connections until none is wanted.
+async fn take_connections<S, R>(
+    listener: &TcpListener,
+    shared: &Arc<S>,
+    switches: &Switches,
+    serve: fn(Arc<S>, TcpStream) -> R,
+) where
+    R: Future<Output = ()> + Send + 'static,
+{
+    let mut refusing = switches.refusing.subscribe();
+    if *refusing.borrow_and_update() {
+        return;
+    }
     loop {
-        let Ok((client, _)) = listener.accept().await else {
+        let accepted = tokio::select! {
+            biased;
+            changed = refusing.changed() => {
+                if changed.is_err() || *refusing.borrow_and_update() {
+                    return;
+                }
+                // The order to stop was taken back before it was noticed.
+                switches.listening.send_replace(Listening::Yes);
+                continue;
+            }
+            accepted = listener.accept() => accepted,
+        };
+        let Ok((client, _)) = accepted else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        if shared.refusing.load(Ordering::SeqCst) {
-            continue;
-        }
-        let shared = Arc::clone(&shared);
-        tokio::spawn(async move { serve(&shared, client).await });
+        tokio::spawn(serve(Arc::clone(shared), client));
     }
 }
 
-async fn serve(shared: &Shared, mut client: TcpStream) {
-    let mut epoch = shared.epoch.subscribe();
-    if !do_without_encryption(&mut client).await {
-        return;
-    }
-    let Ok(server) = TcpStream::connect(shared.upstream).await else { return };
-    let _ = (client.set_nodelay(true), server.set_nodelay(true));
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
-    let link = Link::default();
-    let (hang_up, hung_up) = watch::channel(false);
-    tokio::select! {
-        () = up(shared, &link, from_client, to_server, hang_up) => {}
-        () = down(shared, &link, from_server, to_client, hung_up) => {}
-        () = cut(&link, &mut epoch) => {}
-    }
-}
-
-/// Waits until all connections are to be cut. One whose client is cut already keeps its server, which
-/// has still to get or to answer its last message.
-async fn cut(link: &Link, epoch: &mut watch::Receiver<u64>) {
+/// Keeps the address while nobody listens on it, so that no other program gets it and the system
+/// refuses every connection; listens again when that is wanted.
+async fn listen_again(address: SocketAddr, switches: &Switches) -> TcpListener {
     loop {
-        if epoch.changed().await.is_err() || !link.silent.load(Ordering::SeqCst) {
-            return;
+        let kept = TcpSocket::new_v4().and_then(|socket| {
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            Ok(socket)
+        });
+        let mut refusing = switches.refusing.subscribe();
+        while *refusing.borrow_and_update() {
+            switches.listening.send_replace(Listening::No);
+            // An error means that the proxy ends.
+            let _ = refusing.changed().await;
         }
+        if let Ok(listener) = kept.and_then(|socket| socket.listen(BACKLOG)) {
+            switches.listening.send_replace(Listening::Yes);
+            return listener;
+        }
+        tokio::time::sleep(ACCEPT_PAUSE).await;
     }
 }
 
-/// Says no to whoever asks for encryption first; false when the client goes.
-async fn do_without_encryption(client: &mut TcpStream) -> bool {
-    let mut head = [0; 8];
-    loop {
-        match client.peek(&mut head).await {
-            Ok(8) => {}
-            // The rest of a start-up message follows at once.
-            Ok(1..8) => {
-                tokio::task::yield_now().await;
-                continue;
-            }
-            Ok(_) | Err(_) => return false,
-        }
-        if !asks_for_encryption(head) {
-            return true;
-        }
-        if client.read_exact(&mut head).await.is_err() || client.write_all(b"N").await.is_err() {
+/// Counts up to the one message at which a fault happens.
+#[derive(Debug)]
+pub(super) struct Plan<F> {
+    pub(super) fault: Option<F>,
+    passed: u64,
+    fired: u64,
+}
+
+impl<F> Default for Plan<F> {
+    fn default() -> Self {
+        Self { fault: None, passed: 0, fired: 0 }
+    }
+}
+
+impl<F> Plan<F> {
+    /// Replaces what was armed before.
+    pub(super) fn arm(&mut self, fault: F) {
+        self.passed = 0;
+        self.fault = Some(fault);
+    }
+
+    /// Counts one message that is meant; true for the one at which the fault happens, which is then
+    /// no longer armed.
+    pub(super) fn count_to(&mut self, nth: u64) -> bool {
+        self.passed += 1;
+        if self.passed < nth {
             return false;
         }
+        self.fault = None;
+        self.fired += 1;
+        true
+    }
+
+    pub(super) fn fired(&self) -> u64 {
+        self.fired
     }
 }
 
-/// From the client to the server, until one of them goes or the connection is cut.
-async fn up(
-    shared: &Shared,
-    link: &Link,
-    mut client: OwnedReadHalf,
-    mut server: OwnedWriteHalf,
-    hang_up: watch::Sender<bool>,
-) {
-    let mut framer = Framer::of_client();
-    let mut statements = Statements::default();
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        let Ok(count @ 1..) = client.read(&mut chunk).await else { return };
-        framer.push(chunk.get(..count).unwrap_or_default());
-        loop {
-            let message = match framer.next() {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(_) => return,
-            };
-            thawed(shared).await;
-            match fate(shared, &mut statements, &message) {
-                None => {
-                    if !hand_on(link, &mut server, &message).await {
-                        return;
-                    }
-                }
-                Some(Cut::Before) => return,
-                Some(Cut::After) => {
-                    link.silent.store(true, Ordering::SeqCst);
-                    let sent = hand_on(link, &mut server, &message).await;
-                    return last_word(link, sent).await;
-                }
-                Some(Cut::Held) => {
-                    link.silent.store(true, Ordering::SeqCst);
-                    hang_up.send_replace(true);
-                    drop(client);
-                    let mut delivered = shared.delivered.subscribe();
-                    let sent = delivered.wait_for(|delivered| *delivered).await.is_ok()
-                        && hand_on(link, &mut server, &message).await;
-                    return last_word(link, sent).await;
-                }
-            }
+/// Waits until `fired` says at least `count`, for `bound` at most; says whether it does.
+pub(super) async fn wait_until_fired(fired: impl Fn() -> u64, count: u64, bound: Duration) -> bool {
+    let wait = async {
+        while fired() < count {
+            tokio::time::sleep(POLL).await;
         }
-    }
-}
-
-/// What becomes of a message of the client.
-fn fate(shared: &Shared, statements: &mut Statements, message: &Message) -> Option<Cut> {
-    // The log-in and the goodbye are nobody's target.
-    if matches!(message.kind, 0 | b'p' | b'X') {
-        return None;
-    }
-    shared.pass_request(&statements.read(message))
-}
-
-/// Waits, after the last message to the server, until it has answered all that it owes; the other
-/// direction sees that and ends the connection.
-async fn last_word(link: &Link, sent: bool) {
-    link.complete.store(true, Ordering::SeqCst);
-    if sent && link.owed.load(Ordering::SeqCst) > 0 {
-        std::future::pending::<()>().await;
-    }
-}
-
-async fn hand_on(link: &Link, server: &mut OwnedWriteHalf, message: &Message) -> bool {
-    if matches!(message.kind, b'Q' | b'S') {
-        link.owed.fetch_add(1, Ordering::SeqCst);
-    }
-    server.write_all(&message.bytes).await.is_ok()
-}
-
-/// From the server to the client.
-async fn down(
-    shared: &Shared,
-    link: &Link,
-    mut server: OwnedReadHalf,
-    client: OwnedWriteHalf,
-    mut hung_up: watch::Receiver<bool>,
-) {
-    let mut client = Some(client);
-    let mut framer = Framer::of_server();
-    let mut logged_in = false;
-    let mut chunk = vec![0; CHUNK_BYTES];
-    loop {
-        let read = tokio::select! {
-            read = server.read(&mut chunk) => read,
-            _ = hung_up.wait_for(|hung_up| *hung_up), if client.is_some() => {
-                drop(client.take());
-                continue;
-            }
-        };
-        let Ok(count @ 1..) = read else { return };
-        framer.push(chunk.get(..count).unwrap_or_default());
-        let delay = shared.delay_micros.load(Ordering::SeqCst);
-        if delay > 0 {
-            tokio::time::sleep(Duration::from_micros(delay)).await;
-        }
-        thawed(shared).await;
-        let mut sent = Vec::new();
-        loop {
-            let message = match framer.next() {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(_) => return,
-            };
-            if logged_in && !link.silent.load(Ordering::SeqCst) && shared.pass_answer() {
-                // What was sent before the cut arrives.
-                if let Some(client) = &mut client {
-                    let _ = tokio::time::timeout(GOODBYE, client.write_all(&sent)).await;
-                }
-                return;
-            }
-            let is_ready = message.kind == b'Z';
-            if is_ready && logged_in {
-                link.owed.fetch_sub(1, Ordering::SeqCst);
-            }
-            logged_in |= is_ready;
-            if !link.silent.load(Ordering::SeqCst) {
-                sent.extend_from_slice(&message.bytes);
-            } else if link.complete.load(Ordering::SeqCst) && link.owed.load(Ordering::SeqCst) == 0
-            {
-                return;
-            }
-        }
-        if let Some(client) = &mut client
-            && client.write_all(&sent).await.is_err()
-        {
-            return;
-        }
-    }
-}
-
-async fn thawed(shared: &Shared) {
-    let mut frozen = shared.frozen.subscribe();
-    // An error means that the proxy ends, which cuts this connection anyway.
-    let _ = frozen.wait_for(|frozen| !*frozen).await;
+    };
+    tokio::time::timeout(bound, wait).await.is_ok()
 }

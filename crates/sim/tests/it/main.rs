@@ -5,6 +5,9 @@
 
 mod cluster;
 mod database;
+mod http_proxy;
 mod process;
 mod proxy;
+mod sampler;
+mod sweep;
 mod test_cluster;

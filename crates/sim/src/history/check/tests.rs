@@ -1,6 +1,11 @@
 //! A right history is let through, and one wrong history an invariant is not.
 
-use crate::history::{Answer, Attempt, Effect, History, Row, Rules, Violation};
+mod calls;
+mod people;
+mod records;
+mod rest;
+
+use crate::history::{Answer, Attempt, Booking, Effect, Evidence, History, Row, Rules, Violation};
 
 /// A run of one key that a test bends.
 struct Run {
@@ -8,6 +13,8 @@ struct Run {
     effects: Vec<Effect>,
     rows: Vec<Row>,
     rules: Rules,
+    asked: Vec<Booking>,
+    more: Evidence,
 }
 
 fn answer(status: u16, code: Option<&str>, body: &str) -> Answer {
@@ -64,13 +71,17 @@ impl Run {
             effects: vec![effect("r1")],
             rows: vec![row("done", Some(201))],
             rules: Rules::default(),
+            asked: Vec::new(),
+            more: Evidence::default(),
         }
     }
 
     fn check(&self) -> Vec<Violation> {
         let history = History::default();
         self.attempts.iter().for_each(|attempt| history.add(attempt.clone()));
-        history.check(&self.effects, &self.rows, self.rules)
+        self.asked.iter().for_each(|booking| history.ask(booking.clone()));
+        let (effects, rows) = (self.effects.clone(), self.rows.clone());
+        history.audit(&Evidence { effects, rows, rules: self.rules, ..self.more.clone() })
     }
 
     /// Asserts that this invariant, at least, is found violated.
@@ -178,4 +189,8 @@ fn s9_a_wait_for_nobody_is_found() {
     let mut alone = bent(|run| run.attempts[0].began = 5);
     alone.attempts[0].ended = 9;
     alone.breaks("S9", "nobody else had sent");
+    let unknown =
+        Answer { headers: Vec::new(), ..answer(409, Some("samekey.outcome-unknown"), "?") };
+    bent(|run| run.attempts[3] = attempt("r1", 12, 13, Some(unknown)))
+        .breaks("S9", "outcome-unknown, though the key was done before");
 }
