@@ -311,6 +311,15 @@ pub(crate) fn conclude(route: &Route, captured: &Captured) -> Conclusion {
     }
 }
 
+/// Says in the log that a handler was given up because it ran too long.
+pub(crate) fn too_long(route: &Route) {
+    tracing::warn!(
+        route = route.name(),
+        run_max_ms = route.policy().run_max.as_millis(),
+        "a handler ran longer than run_max; everything that it wrote is rolled back"
+    );
+}
+
 fn lines(headers: &HeaderMap) -> impl Iterator<Item = (&str, &[u8])> {
     headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))
 }
