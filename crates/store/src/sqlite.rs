@@ -19,6 +19,7 @@ mod job;
 mod readers;
 mod rows;
 mod schema;
+mod whereabouts;
 mod writer;
 
 pub use atomic::AtomicTx;
@@ -39,6 +40,7 @@ use rusqlite::Connection;
 use samekey_core::key::Scope;
 use samekey_core::record::Record;
 use std::time::Duration;
+use whereabouts::Whereabouts;
 use writer::Writer;
 
 /// What the writer has done since it was opened.
@@ -130,7 +132,8 @@ impl SqliteLedger {
         // The writer first: it makes the files beside the database that readers need.
         let writer = file::writer(&path)?;
         let readers = Readers::start(|| file::reader(&path))?;
-        Ok(SqliteLedger { writer: Writer::start(writer)?, readers })
+        let whereabouts = Whereabouts::of(&path)?;
+        Ok(SqliteLedger { writer: Writer::start(writer, whereabouts)?, readers })
     }
 
     /// Runs an atomic command: claims `scope` with `offer` (see [`Ledger::insert_or_load`]) or finds
