@@ -23,6 +23,8 @@ pub mod error;
 mod facts;
 pub mod memory;
 pub mod migrate;
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+mod phrases;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod row;
