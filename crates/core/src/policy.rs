@@ -138,7 +138,8 @@ pub struct Choices {
     pub retention: Duration,
     /// How long a claim holds before it has to be renewed.
     pub lease: Duration,
-    /// How long an execution may go on, renewals included.
+    /// How long an execution may go on, renewals included. An atomic command that goes on for longer is
+    /// rolled back, and its key is free again.
     pub run_max: Duration,
     /// How long a duplicate of an atomic command waits for the first one to commit.
     pub wait: Duration,

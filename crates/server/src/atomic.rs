@@ -173,3 +173,12 @@ pub(crate) fn conclude(route: &Route, captured: &Captured) -> Conclusion {
         Ending::NotNow | Ending::Failed => Conclusion::Discard,
     }
 }
+
+/// Says in the log that a handler was given up because it ran too long.
+pub(crate) fn too_long(route: &Route) {
+    tracing::warn!(
+        route = route.name(),
+        run_max_ms = route.policy().run_max.as_millis(),
+        "a handler ran longer than run_max; everything that it wrote is rolled back"
+    );
+}

@@ -239,6 +239,21 @@ impl Process {
         wait_until(&what, END_BOUND, || Ok(signals::is_stopped(self.id())))
     }
 
+    /// Waits until the process has frozen itself at a crash point, armed with the action `stop`.
+    /// [`Process::thaw`] lets it leave the place.
+    ///
+    /// # Errors
+    /// `TimedOut` when it does not get there.
+    pub fn wait_until_stopped_at(&self, point: &str) -> Result<()> {
+        let line = format!("crash point {point}: stop");
+        let said = |text: &str| text.lines().any(|found| found == line).then_some(());
+        let what = || format!("{} said {line:?}; it said: {}", self.name, self.stderr());
+        self.stderr.wait_for(LINE_BOUND, said).ok_or_else(|| {
+            Error::new(ErrorKind::TimedOut, format!("waited in vain until {}", what()))
+        })?;
+        self.wait_until_frozen()
+    }
+
     /// Lets a frozen process go on, with SIGCONT.
     ///
     /// # Errors

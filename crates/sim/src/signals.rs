@@ -3,6 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How often a condition outside this process is looked at again.
@@ -24,9 +25,13 @@ pub(crate) fn runs(id: u32) -> bool {
     state_and_parent(id).is_some_and(|(state, _)| state != 'Z' && state != 'X')
 }
 
-/// Whether the process `id` stands still after a SIGSTOP.
+/// Whether the process `id` stands still after a SIGSTOP, with every thread of it: one is stopped
+/// first, and the others when it gets to tell them.
 pub(crate) fn is_stopped(id: u32) -> bool {
-    state_and_parent(id).is_some_and(|(state, _)| state == 'T')
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{id}/task")) else { return false };
+    threads.flatten().all(|thread| {
+        state_and_parent_in(&thread.path().join("stat")).is_some_and(|(state, _)| state == 'T')
+    })
 }
 
 /// The direct children of the process `id`.
@@ -61,7 +66,11 @@ pub(crate) fn wait_until(
 /// Reads the state letter and the parent's id from `/proc`; the program's name before them is in
 /// parentheses and may itself contain any character.
 fn state_and_parent(id: u32) -> Option<(char, u32)> {
-    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    state_and_parent_in(Path::new(&format!("/proc/{id}/stat")))
+}
+
+fn state_and_parent_in(stat: &Path) -> Option<(char, u32)> {
+    let stat = std::fs::read_to_string(stat).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
     let state = fields.next()?.chars().next()?;

@@ -20,10 +20,11 @@
 //! | `abort` (default) | the process ends at once (SIGABRT): no destructor, no flush, no goodbye, which is what kill -9 leaves behind |
 //! | `panic` | the current thread or task panics |
 //! | `error` | the second argument of the macro is evaluated; a place without one ends the process with code 2 |
-//! | `stop` | the process stops itself with SIGSTOP, until somebody sends SIGCONT |
+//! | `stop` | the process stands still with SIGSTOP, and the place is not left before somebody sends SIGCONT |
 //!
 //! Only that one pass acts; earlier and later ones go on. The moment is announced on standard error
-//! as `crash point NAME: ACTION`. An unknown name or a wrong form ends the process with code 2 and
+//! as `crash point NAME: ACTION`; that of `stop` once the process stands still, so whoever has read
+//! it may send SIGCONT. An unknown name or a wrong form ends the process with code 2 and
 //! a sentence, since a test that arms nothing would pass without having tested anything.
 //!
 //! Every name is in [`CRASH_POINTS`], or the place does not compile; `tidy` holds that each name
@@ -177,8 +178,7 @@ pub fn reach_or_fail(name: &'static str) -> bool {
         }
         Action::Panic => panic!("crash point {name}: panic"),
         Action::Stop => {
-            eprintln!("crash point {name}: stop");
-            stop();
+            stop(name);
             false
         }
         Action::Error => {
@@ -188,13 +188,33 @@ pub fn reach_or_fail(name: &'static str) -> bool {
     }
 }
 
+/// What stops the process `$1` at the place `$2`, from outside: it sends SIGSTOP, sees the process
+/// stand still, says so, and ends when the process goes on or is gone.
+///
+/// SIGSTOP to a process wakes one of its threads, and only that one stops the others when it gets a
+/// processor. So whoever sent it may not leave its place as soon as the signal is sent: on a busy
+/// machine it ran on far enough to commit. It waits for this script instead.
+#[cfg(debug_assertions)]
+const STOP: &str = r#"
+stands_still() { read -r stat <"/proc/$1/stat" 2>/dev/null && case $stat in *') T '*) ;; *) false ;; esac; }
+kill -STOP "$1" || exit 1
+polls=0
+until stands_still "$1"; do
+    polls=$((polls + 1))
+    [ "$polls" -lt 6000 ] || exit 1
+    sleep 0.01
+done
+echo "crash point $2: stop" >&2
+while stands_still "$1"; do sleep 0.01; done
+"#;
+
 /// SIGSTOP for ourselves. The standard library cannot send a signal, but every shell can.
 #[cfg(debug_assertions)]
-fn stop() {
-    let script = format!("kill -STOP {}", std::process::id());
-    let sent = std::process::Command::new("/bin/sh").args(["-c", &script]).status();
+fn stop(name: &str) {
+    let id = std::process::id().to_string();
+    let sent = std::process::Command::new("/bin/sh").args(["-c", STOP, "stop", &id, name]).status();
     if !sent.is_ok_and(|status| status.success()) {
-        end("an action stop that this system cannot do: /bin/sh and its kill are needed");
+        end("an action stop that this system cannot do: /bin/sh, its kill and /proc are needed");
     }
 }
 
@@ -210,8 +230,8 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::{Action, Armed, CRASH_POINTS, VARIABLE, is_listed};
+    use std::io::BufRead;
     use std::process::{Command, Output, Stdio};
-    use std::time::{Duration, Instant};
 
     /// What the child does: it passes two places twice each and can fail at the second. In an
     /// ordinary run of the tests nothing is armed and it passes.
@@ -268,14 +288,13 @@ mod tests {
     #[test]
     fn crash_stop_waits_for_somebody_to_continue_it() {
         let mut child = child("claim.before=stop").stderr(Stdio::piped()).spawn().unwrap();
-        let stat = format!("/proc/{}/stat", child.id());
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
-            assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut said = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+        assert!(said.any(|line| line.unwrap() == "crash point claim.before: stop"));
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+        assert!(stat.contains(") T "), "{stat}");
         let go_on = format!("kill -CONT {}", child.id());
         assert!(Command::new("/bin/sh").args(["-c", &go_on]).status().unwrap().success());
+        assert!(said.any(|line| line.unwrap() == "child went through"));
         assert!(child.wait().unwrap().success());
     }
 

@@ -65,6 +65,9 @@ pub(crate) fn check(
         Durability::Required => check_durability(facts)?,
         Durability::Waived => {}
     }
+    if facts.has_schema && versions.is_empty() {
+        return Err(MIGRATIONS.emptied());
+    }
     match MIGRATIONS.plan(versions) {
         Plan::InPlace => Ok(()),
         plan @ (Plan::Apply(_) | Plan::Newer { .. } | Plan::Gap { .. }) => Err(refusal(plan)),

@@ -25,6 +25,8 @@ mod facts;
 mod intent;
 pub mod memory;
 pub mod migrate;
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+mod phrases;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod row;

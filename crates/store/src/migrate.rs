@@ -98,6 +98,20 @@ impl Migrations {
         Some(StoreError::new(Kind::Schema, sentence))
     }
 
+    /// The sentence for a database whose table of steps is there without a step in it. The first step
+    /// makes the table and is recorded with it, so somebody has emptied it; to apply the steps would
+    /// fail at tables that are there.
+    #[cfg(any(feature = "postgres", feature = "sqlite", feature = "sqlx"))]
+    pub(crate) fn emptied(&self) -> StoreError {
+        StoreError::new(
+            Kind::Schema,
+            format!(
+                "the table {} is there and empty, so nobody can tell which migrations ran; find out who emptied it, and restore its rows from a backup or from `samekey migrate --print`",
+                self.recorded_in
+            ),
+        )
+    }
+
     /// The statement that records a step as applied.
     pub fn record(&self, migration: &Migration) -> String {
         format!(

@@ -36,6 +36,7 @@ pub use group::{GROUP_MAX, WAITING_MAX};
 pub use schema::migrate;
 
 use crate::error::StoreError;
+use crate::phrases::Phrases;
 use crate::row::{check_offer, check_stays, check_swap};
 use crate::{Arrived, Decided, Intent, Ledger, OpenCount, OpenRecord, Seen, Swap, SweepPass};
 use batches::{Change, Offer, Offers, Swaps};
@@ -94,6 +95,7 @@ pub struct PostgresLedger {
 struct Core {
     pool: Pool,
     options: Options,
+    phrases: Phrases,
     days: answers::Days,
 }
 
@@ -119,9 +121,10 @@ impl PostgresLedger {
     /// old, forgets what it confirms, or has another default isolation level than READ COMMITTED,
     /// `ReadOnly` for a standby, and what a connection may fail with.
     pub async fn open(pool: Pool, options: Options) -> Result<PostgresLedger, StoreError> {
-        let core = Arc::new(Core { pool, options, days: answers::Days::default() });
-        let connection = core.connection().await?;
-        schema::check(&connection, &core.options).await?;
+        let connection = Connection::of(&pool, &options).await?;
+        let facts = schema::check(&connection, &options).await?;
+        let phrases = Phrases::of(&facts, options.durability);
+        let core = Arc::new(Core { pool, options, phrases, days: answers::Days::default() });
         let days = sweep::days(&connection).await?;
         core.days.set(days.into_keys().collect(), None);
         connection.release();

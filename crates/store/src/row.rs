@@ -61,6 +61,10 @@ pub struct Row {
     pub answer_body: Option<Vec<u8>>,
 }
 
+/// What an answer that is kept can have for a status. Another one was never written, and to replay it as
+/// something else would be an answer that nobody gave.
+const STATUSES: std::ops::RangeInclusive<u16> = 200..=599;
+
 const LOCATION: &str = "location";
 
 impl Row {
@@ -213,7 +217,10 @@ impl Row {
 
     fn receipt(&self) -> Result<Option<Receipt>, StoreError> {
         let Some(status) = self.answer_status else { return Ok(None) };
-        let status = u16::try_from(status).map_err(|_| damaged("answer_status"))?;
+        let status = u16::try_from(status)
+            .ok()
+            .filter(|status| STATUSES.contains(status))
+            .ok_or_else(|| damaged("answer_status"))?;
         let headers = match &self.answer_headers {
             Some(bytes) => decode_headers(bytes).map_err(|_| damaged("answer_headers"))?,
             None => Vec::new(),

@@ -21,6 +21,7 @@ mod readers;
 mod rows;
 mod schema;
 mod shared;
+mod whereabouts;
 mod writer;
 
 pub use atomic::AtomicTx;
@@ -43,6 +44,8 @@ use readers::Readers;
 use rusqlite::Connection;
 use samekey_core::key::{Key, Org, Scope};
 use samekey_core::record::Record;
+use std::time::Duration;
+use whereabouts::Whereabouts;
 use writer::Writer;
 
 /// What the writer has done since it was opened.
@@ -134,7 +137,8 @@ impl SqliteLedger {
         // The writer first: it makes the files beside the database that readers need.
         let writer = file::writer(&path)?;
         let readers = Readers::start(|| file::reader(&path))?;
-        Ok(SqliteLedger { writer: Writer::start(writer)?, readers })
+        let whereabouts = Whereabouts::of(&path)?;
+        Ok(SqliteLedger { writer: Writer::start(writer, whereabouts)?, readers })
     }
 
     /// Runs an atomic command: claims `scope` with `offer` (see [`Ledger::insert_or_load`]) or finds
@@ -153,8 +157,23 @@ impl SqliteLedger {
         offer: Record,
         job: impl FnOnce(&AtomicTx<'_>) -> AtomicEnd<T> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.atomic_within(Duration::MAX, scope, offer, job).await
+    }
+
+    /// The same with a limit: a statement of the job that is still running then is broken off with
+    /// SQLite's error `SQLITE_INTERRUPT`. What the job does besides its statements is not.
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::atomic`].
+    pub async fn atomic_within<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        scope: Scope,
+        offer: Record,
+        job: impl FnOnce(&AtomicTx<'_>) -> AtomicEnd<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
         self.hand_in(Work::Once(Some(Box::new(move |place: &Place<'_>| {
-            atomic::run(place, &scope, &offer, job)
+            atomic::run(place, &scope, &offer, limit, job)
         }))))
         .await
     }
@@ -168,8 +187,20 @@ impl SqliteLedger {
         &self,
         job: impl FnOnce(&Connection) -> AtomicEnd<T> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.write_within(Duration::MAX, job).await
+    }
+
+    /// The same with a limit, as that of [`SqliteLedger::atomic_within`].
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::atomic`].
+    pub async fn write_within<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        job: impl FnOnce(&Connection) -> AtomicEnd<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
         self.hand_in(Work::Once(Some(Box::new(move |place: &Place<'_>| {
-            match place.guard.theirs(|| job(place.connection)) {
+            match place.guard.theirs(limit, || job(place.connection)) {
                 AtomicEnd::Commit(answer) => AtomicEnd::Commit(Ok(answer)),
                 AtomicEnd::RollBack(answer) => AtomicEnd::RollBack(Ok(answer)),
             }

@@ -16,6 +16,7 @@ mod value;
 use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
 use crate::error::{Kind, StoreError};
 use crate::facts::{self, Facts};
+use crate::phrases::{BEGINS_MAX, Phrases, lock_timeout};
 use crate::row::{Row, check_offer, check_settlement, check_swap};
 use crate::sqlstate::{self, Phase};
 use crate::{Seen, Swap};
@@ -26,14 +27,11 @@ use samekey_core::record::Record;
 use samekey_core::time::Time;
 use session::{ANSWER_TIME_MAX, Session, within};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 use value::{Day, Moment, Span};
 
 pub use crate::facts::Durability;
-
-const BEGIN: &str = "begin isolation level read committed read write";
-const AFTER_CLAIM: &str = "set local lock_timeout to default; savepoint samekey_handler";
-const UNDO: &str = "rollback to savepoint samekey_handler";
 
 const INSERT_OR_LOAD: &str = include_str!("../sql/postgres/insert_or_load.sql");
 const LOAD: &str = include_str!("../sql/postgres/load.sql");
@@ -45,9 +43,6 @@ const STILL_OPEN: &str = include_str!("../sql/postgres/still_open.sql");
 const SCHEMA_VERSION: &str = include_str!("../sql/postgres/schema_version.sql");
 const SERVER_FACTS: &str = include_str!("../sql/postgres/server_facts.sql");
 
-/// How often a begin is repeated when the row that stood in the way is gone by the time it is
-/// looked at. That takes a sweep in the same instant, so once is plenty.
-const BEGINS_MAX: u32 = 3;
 /// How long a transaction that takes a free row waits for another one that holds it.
 const RECLAIM_WAIT: Duration = Duration::from_millis(200);
 
@@ -55,6 +50,7 @@ const RECLAIM_WAIT: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub struct SqlxLedger {
     pool: PgPool,
+    phrases: Arc<Phrases>,
 }
 
 /// An open transaction of the caller's, with a key's row in it. One that is dropped is rolled back
@@ -62,6 +58,7 @@ pub struct SqlxLedger {
 #[must_use = "a transaction that is dropped is rolled back and costs its connection"]
 pub struct Open {
     session: Session,
+    phrases: Arc<Phrases>,
     started: Time,
 }
 
@@ -105,7 +102,7 @@ impl SqlxLedger {
         }
         facts::check(&facts, &versions, durability)?;
         session.release();
-        Ok(SqlxLedger { pool })
+        Ok(SqlxLedger { pool, phrases: Arc::new(Phrases::of(&facts, durability)) })
     }
 
     /// The pool that was handed in.
@@ -121,7 +118,9 @@ impl SqlxLedger {
         wait: Duration,
     ) -> Result<Option<Begun<Open>>, StoreError> {
         let mut session = Session::of(&self.pool).await?;
-        session.batch(format!("{BEGIN}; {}", lock_timeout(wait)), Phase::BeforeCommit).await?;
+        session
+            .batch(format!("{}; {}", self.phrases.begin, lock_timeout(wait)), Phase::BeforeCommit)
+            .await?;
         let query = cells::all::<Span>(keyed(INSERT_OR_LOAD, scope), Row::of(offer));
         let limit = ANSWER_TIME_MAX.saturating_add(wait);
         let claimed = within(limit, Phase::BeforeCommit, query.fetch_all(session.connection()));
@@ -134,7 +133,7 @@ impl SqlxLedger {
                 return if busy { Ok(Some(Begun::Busy)) } else { Err(error) };
             }
         };
-        session.batch(AFTER_CLAIM.to_owned(), Phase::BeforeCommit).await?;
+        session.batch(self.phrases.after_claim.clone(), Phase::BeforeCommit).await?;
         let found = match rows.first() {
             Some(row) => cells::found(row)?,
             // The row was committed by another transaction after our snapshot was taken.
@@ -143,14 +142,20 @@ impl SqlxLedger {
         match found {
             Found::Inserted(now) => {
                 let seen = Seen { record: offer.clone().counted_from(now), now };
-                Ok(Some(Begun::Claimed(Open { session, started: now }, seen)))
+                Ok(Some(Begun::Claimed(
+                    Open { session, phrases: Arc::clone(&self.phrases), started: now },
+                    seen,
+                )))
             }
             Found::Nothing(_) => {
                 session.roll_back().await;
                 Ok(None)
             }
             found @ Found::Row { .. } => match complete(&mut session, scope, found).await? {
-                Some(seen) => Ok(Some(Begun::Found(Open { session, started: seen.now }, seen))),
+                Some(seen) => Ok(Some(Begun::Found(
+                    Open { session, phrases: Arc::clone(&self.phrases), started: seen.now },
+                    seen,
+                ))),
                 None => {
                     session.roll_back().await;
                     Ok(None)
@@ -180,10 +185,10 @@ impl AtomicLedger for SqlxLedger {
 
     async fn begin_unkeyed(&self) -> Result<Open, StoreError> {
         let mut session = Session::of(&self.pool).await?;
-        session.batch(BEGIN.to_owned(), Phase::BeforeCommit).await?;
+        session.batch(self.phrases.begin.clone(), Phase::BeforeCommit).await?;
         let rows = fetch(&mut session, ::sqlx::query(CLOCK), Phase::BeforeCommit).await?;
         let now: Moment = cells::get(rows.first().ok_or_else(sqlstate::missing)?, 0)?;
-        Ok(Open { session, started: Time::from_micros(now.0) })
+        Ok(Open { session, phrases: Arc::clone(&self.phrases), started: Time::from_micros(now.0) })
     }
 
     async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {
@@ -241,7 +246,7 @@ impl OpenTransaction for Open {
         let query = cells::compared(keyed(SWAP, scope), Row::of(seen));
         let query = cells::all::<Moment>(query, Row::of(next)).bind(None::<Day>);
         let rows = fetch(&mut self.session, query, Phase::BeforeCommit).await?;
-        self.session.batch(AFTER_CLAIM.to_owned(), Phase::BeforeCommit).await?;
+        self.session.batch(self.phrases.after_claim.clone(), Phase::BeforeCommit).await?;
         if !rows.is_empty() {
             return Ok(Swap::Written);
         }
@@ -251,7 +256,7 @@ impl OpenTransaction for Open {
     }
 
     async fn undo(&mut self) -> Result<(), StoreError> {
-        self.session.batch(UNDO.to_owned(), Phase::BeforeCommit).await
+        self.session.batch(self.phrases.undo.clone(), Phase::BeforeCommit).await
     }
 
     async fn settle(self, scope: &Scope, seen: &Record, next: &Record) -> Result<(), StoreError> {
@@ -310,9 +315,4 @@ async fn complete(
         row.answer_body = Some(cells::get(body, 0)?);
     }
     Ok(Some(Seen { record: row.into_record()?, now }))
-}
-
-/// Zero would mean no bound, so the least is one millisecond.
-fn lock_timeout(wait: Duration) -> String {
-    format!("set local lock_timeout = {}", wait.as_millis().clamp(1, 60_000))
 }

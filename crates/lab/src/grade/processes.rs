@@ -4,8 +4,9 @@
 //! session, by a mark in their environment, and by having been seen as descendants. Where there is no `/proc`,
 //! only the group is ended.
 
+use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill, killpg};
-use nix::sys::wait::{WaitPidFlag, waitpid};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -95,22 +96,49 @@ impl Processes {
     pub async fn end(&mut self) -> bool {
         for _ in 0..ROUNDS_MAX {
             self.kill_group();
-            let alive = self.look();
-            for pid in &alive {
-                // One that is gone already is as good as killed.
-                let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
-            }
-            if self.owns_all_descendants {
-                for pid in self.seen.keys().filter(|pid| **pid != self.group.as_raw()) {
-                    let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
-                }
-            }
-            if alive.is_empty() {
+            if self.kill_seen() == 0 {
                 return true;
             }
             sleep(ROUND_PAUSE).await;
         }
         false
+    }
+
+    /// Ends what nobody has seen, once the leader has been waited for: a list of processes is read one by one, and
+    /// whoever is born behind the reader while its parent dies before it is on no list. But an orphan
+    /// becomes our child in the same instant, and whether there is any child at all, the system knows. False
+    /// where some would not die.
+    pub async fn end_unseen(&mut self) -> bool {
+        if !self.owns_all_descendants {
+            return true;
+        }
+        for _ in 0..ROUNDS_MAX {
+            match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
+                Err(Errno::ECHILD) => return true,
+                Ok(WaitStatus::StillAlive) => {
+                    self.kill_seen();
+                    sleep(ROUND_PAUSE).await;
+                }
+                // One is gone; there may be more.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        false
+    }
+
+    /// Kills whatever is seen, and tells how many that were.
+    fn kill_seen(&mut self) -> usize {
+        let alive = self.look();
+        for pid in &alive {
+            // One that is gone already is as good as killed.
+            let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+        }
+        if self.owns_all_descendants {
+            for pid in self.seen.keys().filter(|pid| **pid != self.group.as_raw()) {
+                let _ = waitpid(Pid::from_raw(*pid), Some(WaitPidFlag::WNOHANG));
+            }
+        }
+        alive.len()
     }
 
     /// Kills the group alone, at once.

@@ -76,9 +76,10 @@ pub async fn run(
     let all_ended = processes.end().await;
     // Reaped here, so that its id cannot be given to another process while we still kill by it.
     let reaped = timeout(DRAIN_TIME_MAX, child.wait()).await;
+    let all_ended = all_ended && reaped.is_ok() && processes.end_unseen().await;
     let output = drained(output).await;
     let errors = drained(errors).await;
-    if !all_ended || reaped.is_err() {
+    if !all_ended {
         return Err(format!("{name} started processes that could not be ended"));
     }
     let exit_code = ended?;

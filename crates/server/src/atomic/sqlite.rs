@@ -4,7 +4,7 @@
 //! of them share, so a duplicate never meets an uncommitted row of another request: it is decided
 //! when its turn comes.
 
-use super::{Conclusion, Lead, Led, TRIES_MAX, TRY_PAUSE, conclude};
+use super::{Conclusion, Lead, Led, TRIES_MAX, TRY_PAUSE, conclude, too_long};
 use crate::body::{Answer, BoxError, Request, Response, whole};
 use crate::capture::Captured;
 use crate::claim::Command;
@@ -23,6 +23,7 @@ use samekey_store::sqlite::{AtomicEnd, AtomicTx, SqliteLedger};
 use samekey_store::{Arrived, Kind, Ledger, Seen, StoreError, Swap, crash_point};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A handler on the writer's thread.
 struct OnWriter<H>(Arc<H>);
@@ -113,7 +114,7 @@ where
         let judged = route.clone();
         let written = shared
             .store
-            .write(move |connection| {
+            .write_within(route.policy().run_max, move |connection| {
                 let ended = call(&*handler, connection, &request, &judged);
                 let keep = match &ended {
                     Ended::Passed(captured) => {
@@ -175,7 +176,9 @@ where
             let (handler, herald) = (Arc::clone(&self.0), leader.herald());
             let (scope, owned) = (command.scope.clone(), Arc::clone(command));
             let job = move |tx: &AtomicTx<'_>| job(&*handler, &owned, &herald, tx);
-            let error = match shared.store.atomic(scope, offer.clone(), job).await {
+            let run_max = command.route.policy().run_max;
+            let ran = shared.store.atomic_within(run_max, scope, offer.clone(), job).await;
+            let error = match ran {
                 Ok(ended) => return Ok(ended),
                 Err(error) => error,
             };
@@ -209,6 +212,8 @@ where
     H: Fn(&Connection, &Request) -> Result<Answer, E>,
     E: Into<BoxError>,
 {
+    // The row's clock was read before this, within this very job.
+    let begun = Instant::now();
     let seen = match tx.arrived() {
         Arrived::Inserted(seen) => seen.clone(),
         Arrived::Found(seen) => match command.decide(seen) {
@@ -242,12 +247,11 @@ where
         Conclusion::Discard => return AtomicEnd::RollBack(Ended::Passed(captured)),
     };
     let input = Input::Settle(seen.record.hold(), receipt);
-    let (next, _) = step(seen.record, input, seen.now, command.route.policy());
+    let now = tx.now().max(seen.now.plus(begun.elapsed()));
+    let (next, _) = step(seen.record, input, now, command.route.policy());
     crash_point!("settle.before-commit");
     match tx.settle(&next) {
-        Ok(Swap::Written) => {
-            AtomicEnd::Commit(Ended::Stored(captured, Seen { record: next, now: seen.now }))
-        }
+        Ok(Swap::Written) => AtomicEnd::Commit(Ended::Stored(captured, Seen { record: next, now })),
         // Nobody else writes meanwhile; the handler itself must have changed the row.
         Ok(Swap::Changed(_)) => AtomicEnd::RollBack(Ended::Store(StoreError::new(
             Kind::Misused,
@@ -263,7 +267,15 @@ where
     H: Fn(&Connection, &Request) -> Result<Answer, E>,
     E: Into<BoxError>,
 {
-    match catch_unwind(AssertUnwindSafe(|| handler(connection, request))) {
+    let (begun, run_max) = (Instant::now(), route.policy().run_max);
+    let called = catch_unwind(AssertUnwindSafe(|| handler(connection, request)));
+    // The store has broken off a statement that went on for too long. The handler's own code nobody can
+    // break off; what it wrote is rolled back when it comes back at last.
+    if begun.elapsed() > run_max && called.is_ok() {
+        too_long(route);
+        return Ended::Failed;
+    }
+    match called {
         Ok(Ok(answer)) => {
             let (head, body) = answer.into_parts();
             // A full body is there at once and cannot fail.

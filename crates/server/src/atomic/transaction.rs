@@ -1,7 +1,7 @@
 //! Leading a key in a transaction of PostgreSQL, by tokio-postgres or sqlx.
 
 use super::conflict::is_conflict;
-use super::{Conclusion, Lead, TRIES_MAX, TRY_PAUSE, conclude};
+use super::{Conclusion, Lead, TRIES_MAX, TRY_PAUSE, conclude, too_long};
 use crate::body::{BoxError, Request, Response};
 use crate::capture::Captured;
 use crate::claim::Command;
@@ -19,6 +19,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// The future of a handler in a transaction.
 pub(crate) type Working<'a> = Pin<Box<dyn Future<Output = Result<Captured, BoxError>> + Send + 'a>>;
@@ -31,6 +32,18 @@ pub(crate) trait Work<O>: Send + Sync + 'static {
 
 /// The lead of a handler.
 pub(crate) struct InTransaction<W>(pub(crate) W);
+
+/// Why a handler gave no answer. Whatever it wrote is rolled back.
+enum Failure {
+    /// The database wants to be asked again.
+    Conflict,
+    /// An error of its own.
+    Error,
+    /// It panicked.
+    Panic,
+    /// It ran longer than its route lets it.
+    TooLong,
+}
 
 /// How one try ended.
 enum Try {
@@ -125,6 +138,7 @@ impl<W> InTransaction<W> {
             return found;
         }
         let wait = command.route.policy().wait;
+        let asked = Instant::now();
         crash_point!("claim.before");
         let (open, seen) = match shared.store.begin(&command.scope, &offer, wait).await {
             Ok(Begun::Claimed(open, seen)) => (open, seen),
@@ -161,44 +175,43 @@ impl<W> InTransaction<W> {
         *unconfirmed = None;
         leader.herald().running(&seen);
         crash_point!("claim.after");
-        self.work(shared, command, open, seen, unconfirmed).await
+        self.work(shared, command, open, seen, asked, unconfirmed).await
     }
 
     /// Calls the handler in its transaction and ends it as the answer says.
+    ///
+    /// `seen` has the clock of the transaction's begin, which came after `asked`. So what has passed
+    /// since then is never less than what has passed on the database's clock, and a retention that is
+    /// counted with it never ends too soon.
     async fn work<S>(
         &self,
         shared: &Shared<S>,
         command: &Command,
         mut open: S::Open,
         seen: Seen,
+        asked: Instant,
         unconfirmed: &mut Option<Response>,
     ) -> Try
     where
         S: AtomicLedger,
         W: Work<S::Open>,
     {
-        let kept_bytes_max = command.route.keep().body_bytes_max();
         crash_point!("call.before");
-        let working = self.0.run(&mut open, command.request.clone(), kept_bytes_max);
-        let captured = match AssertUnwindSafe(working).catch_unwind().await {
-            Ok(Ok(captured)) => captured,
-            Ok(Err(error)) => {
+        let captured = match self.call(&mut open, &command.request, &command.route).await {
+            Ok(captured) => captured,
+            Err(failure) => {
                 drop_back(open).await;
-                if is_conflict(&error) {
-                    return Try::Again(StoreError::new(
-                        Kind::Conflict,
-                        "the handler met a deadlock or a serialisation failure",
-                    ));
-                }
-                return Try::Answer(command.refuse(Problem::HandlerFailed, &shared.signals), None);
-            }
-            Err(_) => {
-                drop_back(open).await;
-                shared.signals.emit(&command.route, Signal::Panicked);
-                return Try::Answer(
-                    Problem::HandlerFailed.into_response(Some(&command.scope.key)),
-                    None,
-                );
+                return match failure {
+                    Failure::Conflict => Try::Again(conflict()),
+                    Failure::Error | Failure::TooLong => {
+                        Try::Answer(command.refuse(Problem::HandlerFailed, &shared.signals), None)
+                    }
+                    Failure::Panic => {
+                        shared.signals.emit(&command.route, Signal::Panicked);
+                        let key = Some(&command.scope.key);
+                        Try::Answer(Problem::HandlerFailed.into_response(key), None)
+                    }
+                };
             }
         };
         crash_point!("call.after");
@@ -218,7 +231,8 @@ impl<W> InTransaction<W> {
             }
         };
         let input = Input::Settle(seen.record.hold(), receipt);
-        let (next, _) = step(seen.record.clone(), input, seen.now, command.route.policy());
+        let now = seen.now.plus(asked.elapsed());
+        let (next, _) = step(seen.record.clone(), input, now, command.route.policy());
         #[cfg(samekey_bugs)]
         if crate::bugs::planted("answer-before-stored") {
             let (scope, record) = (command.scope.clone(), seen.record.clone());
@@ -235,7 +249,7 @@ impl<W> InTransaction<W> {
                 shared.signals.emit(&command.route, Signal::Executed);
                 Try::Answer(
                     command.first(captured.into_response()),
-                    Some(Seen { record: next, now: seen.now }),
+                    Some(Seen { record: next, now }),
                 )
             }
             Err(error) if error.may_have_committed() => {
@@ -258,23 +272,16 @@ impl<W> InTransaction<W> {
         W: Work<S::Open>,
     {
         let mut open = shared.store.begin_unkeyed().await?;
-        let working = self.0.run(&mut open, request.clone(), route.keep().body_bytes_max());
-        let captured = match AssertUnwindSafe(working).catch_unwind().await {
-            Ok(Ok(captured)) => captured,
-            Ok(Err(error)) => {
+        let captured = match self.call(&mut open, request, route).await {
+            Ok(captured) => captured,
+            Err(failure) => {
                 drop_back(open).await;
-                if is_conflict(&error) {
-                    return Err(StoreError::new(
-                        Kind::Conflict,
-                        "the handler met a deadlock or a serialisation failure",
-                    ));
-                }
-                shared.signals.emit(route, Signal::RolledBack);
-                return Ok(Problem::HandlerFailed.into_response(None));
-            }
-            Err(_) => {
-                drop_back(open).await;
-                shared.signals.emit(route, Signal::Panicked);
+                let signal = match failure {
+                    Failure::Conflict => return Err(conflict()),
+                    Failure::Error | Failure::TooLong => Signal::RolledBack,
+                    Failure::Panic => Signal::Panicked,
+                };
+                shared.signals.emit(route, signal);
                 return Ok(Problem::HandlerFailed.into_response(None));
             }
         };
@@ -287,6 +294,34 @@ impl<W> InTransaction<W> {
         }
         Ok(captured.into_response())
     }
+
+    /// Calls the handler and reads its answer, for as long as its route lets it.
+    async fn call<O>(
+        &self,
+        open: &mut O,
+        request: &Request,
+        route: &Route,
+    ) -> Result<Captured, Failure>
+    where
+        W: Work<O>,
+    {
+        let working = self.0.run(open, request.clone(), route.keep().body_bytes_max());
+        let working = AssertUnwindSafe(working).catch_unwind();
+        match tokio::time::timeout(route.policy().run_max, working).await {
+            Ok(Ok(Ok(captured))) => Ok(captured),
+            Ok(Ok(Err(error))) if is_conflict(&error) => Err(Failure::Conflict),
+            Ok(Ok(Err(_))) => Err(Failure::Error),
+            Ok(Err(_)) => Err(Failure::Panic),
+            Err(_) => {
+                too_long(route);
+                Err(Failure::TooLong)
+            }
+        }
+    }
+}
+
+fn conflict() -> StoreError {
+    StoreError::new(Kind::Conflict, "the handler met a deadlock or a serialisation failure")
 }
 
 /// What a committed row means for a transaction that found it: run in it if it is free, else answer.

@@ -14,6 +14,7 @@ mod hangups;
 mod harness;
 mod keys;
 mod outages;
+mod overtime;
 mod parity;
 mod promises;
 mod replays;

@@ -18,6 +18,7 @@ use super::value::{Moment, Span};
 use super::{Core, PostgresLedger, sql};
 use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
 use crate::error::{Kind, StoreError};
+use crate::phrases::{BEGINS_MAX, lock_timeout};
 use crate::row::{Row, check_offer, check_settlement, check_swap};
 use crate::{Ledger, Seen, Swap};
 use deadpool_postgres::ClientWrapper;
@@ -29,15 +30,6 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
-
-const BEGIN: &str = "begin isolation level read committed read write";
-/// What follows the claim is not bound by its lock timeout, and can be undone without it.
-const AFTER_CLAIM: &str = "set local lock_timeout to default; savepoint samekey_handler";
-const UNDO: &str = "rollback to savepoint samekey_handler";
-
-/// How often a begin is repeated when the row that stood in the way is gone by the time it is
-/// looked at. That takes a sweep in the same instant, so once is plenty.
-const BEGINS_MAX: u32 = 3;
 
 /// An open transaction of the caller's, with a key's row in it.
 ///
@@ -101,7 +93,8 @@ impl AtomicLedger for PostgresLedger {
     async fn begin_unkeyed(&self) -> Result<Open, StoreError> {
         let connection = self.core.connection().await?;
         let ready = connection.ready(&sql::CLOCK).await?;
-        let work = join(connection.batch_execute(BEGIN), connection.run(&ready, &[]));
+        let work =
+            join(connection.batch_execute(&self.core.phrases.begin), connection.run(&ready, &[]));
         let (begun, rows) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
         begun.map_err(before_commit)?;
         let rows = rows.map_err(before_commit)?;
@@ -142,12 +135,12 @@ async fn begin_once(
     let (org, key) = (scope.org.as_str(), scope.key.as_str());
     let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
     parameters.extend(cells.all());
-    let begin = format!("{BEGIN}; {}", lock_timeout(wait));
+    let begin = format!("{}; {}", core.phrases.begin, lock_timeout(wait));
     // First polled in this order, they are sent in this order, without waiting for one another.
     let work = join3(
         connection.batch_execute(&begin),
         connection.run(&ready, &parameters),
-        connection.batch_execute(AFTER_CLAIM),
+        connection.batch_execute(&core.phrases.after_claim),
     );
     let limit = ANSWER_TIME_MAX.saturating_add(wait);
     let (begun, claimed, after) = within(limit, Phase::BeforeCommit, work).await?;
@@ -200,12 +193,6 @@ async fn reload(connection: &Connection, scope: &Scope) -> Result<Found, StoreEr
     cells::found(rows.first().ok_or_else(failure::missing)?, 0)
 }
 
-/// The statement that bounds the wait for a lock. Zero would mean no bound, so the least is one
-/// millisecond.
-fn lock_timeout(wait: Duration) -> String {
-    format!("set local lock_timeout = {}", wait.as_millis().clamp(1, 60_000))
-}
-
 impl Open {
     /// The transaction, for a handler.
     pub fn tx(&self) -> Tx {
@@ -253,7 +240,7 @@ impl OpenTransaction for Open {
         let work = join3(
             connection.batch_execute(&bound),
             connection.run(&ready, &parameters),
-            connection.batch_execute(AFTER_CLAIM),
+            connection.batch_execute(&self.core.phrases.after_claim),
         );
         let (bound, rows, after) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
         bound.map_err(before_commit)?;
@@ -266,7 +253,7 @@ impl OpenTransaction for Open {
     }
 
     async fn undo(&mut self) -> Result<(), StoreError> {
-        let undo = self.connection.batch_execute(UNDO);
+        let undo = self.connection.batch_execute(&self.core.phrases.undo);
         within(ANSWER_TIME_MAX, Phase::BeforeCommit, undo).await?.map_err(before_commit)
     }
 

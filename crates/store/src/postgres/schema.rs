@@ -49,8 +49,7 @@ async fn next_step(connection: &Connection) -> Result<Option<&'static Migration>
          select pg_advisory_xact_lock({MIGRATION_LOCK})"
     );
     batch(connection, &open, Phase::BeforeCommit).await?;
-    let found =
-        if facts(connection).await?.has_schema { versions(connection).await? } else { vec![] };
+    let found = recorded(connection, &facts(connection).await?).await?;
     let plan = MIGRATIONS.plan(&found);
     match plan {
         Plan::Apply([step, ..]) => Ok(Some(step)),
@@ -79,10 +78,20 @@ async fn batch(connection: &Connection, text: &str, phase: Phase) -> Result<(), 
 }
 
 /// Refuses a server or schema with which the promise cannot be kept.
-pub(crate) async fn check(connection: &Connection, options: &Options) -> Result<(), StoreError> {
+pub(crate) async fn check(connection: &Connection, options: &Options) -> Result<Facts, StoreError> {
     let facts = facts(connection).await?;
-    let versions = if facts.has_schema { versions(connection).await? } else { vec![] };
-    facts::check(&facts, &versions, options.durability)
+    let versions = recorded(connection, &facts).await?;
+    facts::check(&facts, &versions, options.durability)?;
+    Ok(facts)
+}
+
+/// The migrations that the database has recorded.
+async fn recorded(connection: &Connection, facts: &Facts) -> Result<Vec<i32>, StoreError> {
+    if !facts.has_schema {
+        return Ok(Vec::new());
+    }
+    let versions = versions(connection).await?;
+    if versions.is_empty() { Err(MIGRATIONS.emptied()) } else { Ok(versions) }
 }
 
 async fn facts(connection: &Connection) -> Result<Facts, StoreError> {

@@ -12,6 +12,7 @@ use samekey_core::key::Scope;
 use samekey_core::record::{Record, State};
 use samekey_core::time::Time;
 use std::cell::{Cell, RefCell};
+use std::time::Duration;
 
 /// The transaction of one atomic command, open on the writer's thread.
 ///
@@ -144,6 +145,7 @@ pub(super) fn run<T>(
     place: &Place<'_>,
     scope: &Scope,
     offer: &Record,
+    limit: Duration,
     job: impl FnOnce(&AtomicTx<'_>) -> AtomicEnd<T>,
 ) -> AtomicEnd<Result<T, StoreError>> {
     let arrived = match begin(place, scope, offer) {
@@ -164,7 +166,7 @@ pub(super) fn run<T>(
         current: RefCell::new(record),
         claimed: Cell::new(claimed),
     };
-    match place.guard.theirs(|| job(&tx)) {
+    match place.guard.theirs(limit, || job(&tx)) {
         AtomicEnd::RollBack(answer) => AtomicEnd::RollBack(Ok(answer)),
         // A transaction that is gone by now is the writer's to tell.
         AtomicEnd::Commit(answer) if place.connection.is_autocommit() => {

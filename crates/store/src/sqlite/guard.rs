@@ -5,14 +5,22 @@
 //! SQLite asks this guard about every statement; and it asks about every commit, because a
 //! transaction may also end under a job (a full disk, `or rollback`), and then each statement that
 //! follows, of the job or of ours, would commit by itself. Only the writer's own commit passes.
+//!
+//! A job may have a limit. A statement of it that goes on beyond is broken off here, since all other
+//! writers wait for it.
 
 use rusqlite::Connection;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// What all names of ours begin with, tables and savepoints.
 const OURS: &str = "samekey_";
+
+/// After how many steps of its machine SQLite asks whether a statement may go on: a few milliseconds
+/// of work, so that asking costs nothing that can be measured.
+const STEPS_BETWEEN_LOOKS: i32 = 100_000;
 
 /// Settings of a connection on which the promise stands. A job may read them, not make them.
 const SETTINGS: [&str; 9] = [
@@ -28,11 +36,14 @@ const SETTINGS: [&str; 9] = [
 ];
 
 /// Whose turn it is on the connection, and whether a turn was misused.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Guard {
     theirs: AtomicBool,
     committing: AtomicBool,
     misused: AtomicBool,
+    since: Instant,
+    /// When their turn is over, in microseconds after `since`.
+    until: AtomicU64,
 }
 
 /// Gives the turn back, also when a job panics.
@@ -50,7 +61,13 @@ impl Drop for Turn<'_> {
 impl Guard {
     /// A guard that watches this connection from now on.
     pub(super) fn watching(connection: &mut Connection) -> Result<Arc<Guard>, rusqlite::Error> {
-        let guard = Arc::new(Guard::default());
+        let guard = Arc::new(Guard {
+            theirs: AtomicBool::new(false),
+            committing: AtomicBool::new(false),
+            misused: AtomicBool::new(false),
+            since: Instant::now(),
+            until: AtomicU64::new(u64::MAX),
+        });
         let at_statement = Arc::clone(&guard);
         connection.authorizer(Some(move |context: AuthContext<'_>| {
             at_statement.allows(&context.action)
@@ -58,11 +75,16 @@ impl Guard {
         let at_commit = Arc::clone(&guard);
         // `true` turns the commit into a rollback.
         connection.commit_hook(Some(move || at_commit.refuses_commit()))?;
+        let at_step = Arc::clone(&guard);
+        // `true` breaks the statement off.
+        connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(move || at_step.is_over()))?;
         Ok(guard)
     }
 
-    /// Runs the caller's code.
-    pub(super) fn theirs<T>(&self, run: impl FnOnce() -> T) -> T {
+    /// Runs the caller's code; its statements are broken off after `limit`.
+    pub(super) fn theirs<T>(&self, limit: Duration, run: impl FnOnce() -> T) -> T {
+        let until = micros(self.since.elapsed().saturating_add(limit));
+        self.until.store(until, Ordering::SeqCst);
         let _turn = turn(&self.theirs, true);
         run()
     }
@@ -84,6 +106,11 @@ impl Guard {
         self.misused.swap(false, Ordering::SeqCst)
     }
 
+    fn is_over(&self) -> bool {
+        self.theirs.load(Ordering::SeqCst)
+            && micros(self.since.elapsed()) > self.until.load(Ordering::SeqCst)
+    }
+
     fn allows(&self, action: &AuthAction<'_>) -> Authorization {
         if self.theirs.load(Ordering::SeqCst) && is_ours(action) {
             self.misused.store(true, Ordering::SeqCst);
@@ -99,6 +126,10 @@ impl Guard {
         }
         refused
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn turn(flag: &AtomicBool, to: bool) -> Turn<'_> {

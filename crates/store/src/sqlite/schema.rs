@@ -63,7 +63,8 @@ fn found(connection: &Connection) -> Result<Vec<i32>, StoreError> {
     }
     let mut statement = connection.prepare(VERSION)?;
     let numbers = statement.query_map([], |row| row.get(0))?;
-    Ok(numbers.take(STEPS_MAX).collect::<Result<_, _>>()?)
+    let numbers = numbers.take(STEPS_MAX).collect::<Result<Vec<_>, _>>()?;
+    if numbers.is_empty() { Err(MIGRATIONS.emptied()) } else { Ok(numbers) }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::fault::of_commit;
 use super::guard::Guard;
 use super::job::{Fate, Job, Place};
 use super::rows;
+use super::whereabouts::Whereabouts;
 use crate::error::{Kind, StoreError};
 use rusqlite::Connection;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,12 +44,15 @@ struct Totals {
 
 impl Writer {
     /// Starts the thread on its connection.
-    pub(super) fn start(mut connection: Connection) -> Result<Writer, StoreError> {
+    pub(super) fn start(
+        mut connection: Connection,
+        whereabouts: Whereabouts,
+    ) -> Result<Writer, StoreError> {
         let guard = Guard::watching(&mut connection)?;
         let (queue, jobs) = mpsc::channel(QUEUE_MAX);
         let (ending, ended) = oneshot::channel();
         let totals = Arc::new(Totals::default());
-        let desk = Desk { connection, guard, totals: Arc::clone(&totals) };
+        let desk = Desk { connection, guard, whereabouts, totals: Arc::clone(&totals) };
         spawn("samekey-writer", move || {
             desk.work(jobs);
             drop(ending);
@@ -103,6 +107,7 @@ pub(super) fn stopped() -> StoreError {
 struct Desk {
     connection: Connection,
     guard: Arc<Guard>,
+    whereabouts: Whereabouts,
     totals: Arc<Totals>,
 }
 
@@ -139,8 +144,10 @@ impl Desk {
         if group.is_empty() {
             return group;
         }
-        if let Err(error) = self.connection.execute_batch("begin immediate") {
-            let error = StoreError::from(error);
+        let begun = self.whereabouts.check().and_then(|()| {
+            self.connection.execute_batch("begin immediate").map_err(StoreError::from)
+        });
+        if let Err(error) = begun {
             self.give_up();
             return answer_all(group, |job| job.refuse(error.clone()));
         }
@@ -159,6 +166,9 @@ impl Desk {
                 crate::crash_point!("writer.after-commit", {
                     return answer_all(group, |job| job.spoil(&super::job::lost()));
                 });
+                if self.whereabouts.check().is_err() {
+                    return answer_all(group, |job| job.spoil(&super::job::lost()));
+                }
                 let jobs = u64::try_from(group.len()).unwrap_or(0);
                 self.totals.groups.fetch_add(1, Ordering::Relaxed);
                 self.totals.jobs.fetch_add(jobs, Ordering::Relaxed);

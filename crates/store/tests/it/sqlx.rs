@@ -166,3 +166,23 @@ async fn t55_b02_cancelled_commands_leave_no_connection_in_a_transaction() {
     assert_eq!(fixture.number("select count(*) from payments").await, keys);
     fixture.until_none_is_idle_in_transaction().await;
 }
+
+#[tokio::test]
+async fn p09_p34_savepoints_and_settings_are_those_of_the_other_driver() {
+    let (fixture, ledger) = with_payments(1).await;
+    ledger.pool().execute("set synchronous_commit = off").await.unwrap();
+    let key = scope("org", "key");
+    let (mut open, seen) = claim(&ledger, "key").await;
+    let setting = "select current_setting('synchronous_commit')";
+    let found: String = sqlx::query_scalar(setting).fetch_one(open.connection()).await.unwrap();
+    assert_eq!(found, "on");
+    open.connection().execute(PAY).await.unwrap();
+    open.connection().execute("savepoint samekey_handler").await.unwrap();
+    open.undo().await.unwrap();
+    open.settle(&key, &seen.record, &finished(&seen)).await.unwrap();
+    assert_eq!(fixture.number("select count(*) from payments").await, 0);
+    let mut open = ledger.begin_unkeyed().await.unwrap();
+    let found: String = sqlx::query_scalar(setting).fetch_one(open.connection()).await.unwrap();
+    assert_eq!(found, "on");
+    open.roll_back().await.unwrap();
+}

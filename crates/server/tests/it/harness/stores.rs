@@ -122,6 +122,25 @@ impl Database {
         self.count("select count(*) from effects where reference = $1", reference).await
     }
 
+    /// Since when the key is in its state, and until when it is kept, in microseconds.
+    pub async fn times_of(&self, key: &str) -> (i64, i64) {
+        match self {
+            Database::Sqlite { directory } => {
+                let connection =
+                    rusqlite::Connection::open(directory.path().join("test.db")).unwrap();
+                let sql = "select since, keep_until from samekey_keys where key = ?1";
+                connection.query_row(sql, [key], |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
+            }
+            Database::Postgres { count, .. } => {
+                let sql = "select (extract(epoch from since) * 1000000)::bigint,
+                    (extract(epoch from keep_until) * 1000000)::bigint
+                    from samekey.keys where key = $1";
+                let row = count.query_one(sql, &[&key]).await.unwrap();
+                (row.get(0), row.get(1))
+            }
+        }
+    }
+
     pub async fn rows_in_state(&self, state: &str) -> u64 {
         match self {
             Database::Sqlite { .. } => {

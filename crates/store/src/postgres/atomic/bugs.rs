@@ -17,7 +17,7 @@ pub(super) async fn look_up_first(
     }
     let Found::Nothing(now) = reload(&connection, scope).await? else { return Ok(Err(connection)) };
     connection
-        .batch_execute(&format!("{BEGIN}; savepoint samekey_handler"))
+        .batch_execute(&format!("{}; {}", core.phrases.begin, core.phrases.after_claim))
         .await
         .map_err(before_commit)?;
     let seen = cells::inserted(offer, now);

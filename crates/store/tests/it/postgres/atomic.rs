@@ -5,7 +5,7 @@ use crate::records::{after, done, kept, offer, owner, scope};
 use samekey_core::key::Scope;
 use samekey_core::record::{Record, State};
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
-use samekey_store::postgres::{Open, PostgresLedger};
+use samekey_store::postgres::{Durability, Open, Options, PostgresLedger};
 use samekey_store::{Kind, Ledger, Seen, Swap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -383,5 +383,44 @@ async fn a_large_answer_comes_back_to_the_byte() {
         assert_eq!(found.record, next, "{name}");
         open.roll_back().await.unwrap();
         assert_eq!(fixture.number("select count(*) from samekey.answers").await, days, "{name}");
+    }
+}
+
+/// A savepoint hides an earlier one of the same name. Ours must not be hidden by a handler's: what it had
+/// written before would survive its refusal.
+#[tokio::test]
+async fn p09_a_handlers_savepoints_do_not_hide_ours() {
+    let fixture = with_payments().await;
+    let key = scope("org", "key");
+    let (mut open, seen) = claim(&fixture.ledger, &key, 1).await;
+    open.tx().execute(PAY, &[]).await.unwrap();
+    open.tx().batch_execute("savepoint samekey_handler").await.unwrap();
+    open.tx().execute(PAY, &[]).await.unwrap();
+    open.undo().await.unwrap();
+    let next = finished(&seen);
+    open.settle(&key, &seen.record, &next).await.unwrap();
+    assert_eq!(payments(&fixture).await, 0);
+    assert_eq!(fixture.ledger.load(&key).await.unwrap().record, next);
+}
+
+/// How commits are kept may be changed for the role, the database or a session of the pool while a
+/// service runs.
+#[tokio::test]
+async fn p34_a_transaction_is_kept_as_it_was_when_the_ledger_was_opened() {
+    const SETTING: &str = "select current_setting('synchronous_commit')";
+    for (durability, expected) in [(Durability::Required, "on"), (Durability::Waived, "off")] {
+        let options = Options { durability, ..Options::default() };
+        let fixture = Fixture::with(1, options).await;
+        let client = fixture.ledger.pool().get().await.unwrap();
+        client.batch_execute("set synchronous_commit = off").await.unwrap();
+        drop(client);
+        let (open, _) = claim(&fixture.ledger, &scope("org", "key"), 1).await;
+        let found: String = open.tx().query_one(SETTING, &[]).await.unwrap().get(0);
+        assert_eq!(found, expected, "{durability:?}");
+        open.roll_back().await.unwrap();
+        let open = fixture.ledger.begin_unkeyed().await.unwrap();
+        let found: String = open.tx().query_one(SETTING, &[]).await.unwrap().get(0);
+        assert_eq!(found, expected, "{durability:?}, without a key");
+        open.roll_back().await.unwrap();
     }
 }

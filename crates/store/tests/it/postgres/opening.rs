@@ -31,6 +31,18 @@ async fn p35_a_newer_schema_is_refused_by_ledger_and_migrator() {
     assert_eq!(migrate(&connect(url).unwrap()).await.unwrap_err().kind(), Kind::Schema);
 }
 
+#[tokio::test]
+async fn p35_a_table_of_migrations_that_was_emptied_is_told() {
+    let fixture = Fixture::new().await;
+    fixture.execute("delete from samekey.migrations").await;
+    let pool = connect(fixture.database.url()).unwrap();
+    let opened = PostgresLedger::open(pool.clone(), Options::default()).await.map(drop);
+    for refusal in [opened.unwrap_err(), migrate(&pool).await.unwrap_err()] {
+        assert_eq!(refusal.kind(), Kind::Schema);
+        assert!(refusal.to_string().contains("samekey.migrations is there and empty"), "{refusal}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_migrators_at_once_are_safe() {
     let database = fresh_database().await;

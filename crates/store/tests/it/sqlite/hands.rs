@@ -61,6 +61,10 @@ async fn a_row_that_was_changed_by_hand_is_told_and_never_taken_for_a_free_key()
         "fence = 1, revision = -1",
         "revision = 1, state = 'review', reason = 'weather', life = 1",
         "state = 'done', answer_status = 200, answer_headers = x'ff00ff'",
+        "answer_headers = null, answer_status = 199",
+        "answer_status = 600",
+        "answer_status = 0",
+        "answer_status = -1",
     ] {
         by_hand.execute_batch(&format!("update samekey_keys set {change}")).expect(change);
         let error = ledger.load(&key).await.expect_err(change);

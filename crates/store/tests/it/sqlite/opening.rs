@@ -83,6 +83,20 @@ fn the_schema_has_to_be_the_one_that_is_known() {
 }
 
 #[test]
+fn a_table_of_migrations_that_was_emptied_is_told() {
+    let file = File::migrated();
+    file.raw().execute_batch("delete from samekey_migrations").expect("a statement");
+    for result in [
+        SqliteLedger::open(&file.address()).map(drop),
+        SqliteLedger::migrate(&file.address()).map(drop),
+    ] {
+        let (kind, text) = refused(result);
+        assert_eq!(kind, Kind::Schema);
+        assert!(text.contains("samekey_migrations is there and empty"), "{text}");
+    }
+}
+
+#[test]
 fn what_print_says_makes_the_same_schema() {
     let schema = |connection: &Connection| -> Vec<(String, Option<String>)> {
         let mut statement =
@@ -166,6 +180,43 @@ async fn b11_a_file_that_is_locked_for_a_moment_is_waited_for() {
     assert!(tokio::time::timeout(moment, &mut claims).await.is_err(), "an answer under the lock");
     other.execute_batch("rollback").expect("unlocked");
     assert!(matches!(claims.await, Ok(Arrived::Inserted(_))));
+}
+
+/// A process goes on writing to a file that is gone, and everything that it said would be lost.
+#[tokio::test]
+async fn p16_a_file_that_is_deleted_or_replaced_takes_no_more_writes() {
+    type Harm = fn(&File);
+    let log = |file: &File| file.directory().join("orders.db-wal");
+    let cases: [(&str, Harm); 4] = [
+        ("deleted", |file| std::fs::remove_file(file.path()).expect("deleted")),
+        ("moved", |file| {
+            std::fs::rename(file.path(), file.directory().join("old.db")).expect("moved");
+        }),
+        ("replaced", |file| {
+            let backup = file.directory().join("backup.db");
+            std::fs::copy(file.path(), &backup).expect("a copy");
+            std::fs::rename(&backup, file.path()).expect("replaced");
+        }),
+        ("without its log", |file| {
+            std::fs::remove_file(file.directory().join("orders.db-wal")).expect("deleted");
+        }),
+    ];
+    for (name, harm) in cases {
+        let file = File::migrated();
+        let ledger = file.open();
+        assert!(log(&file).exists());
+        assert!(
+            ledger.insert_or_load(&scope("org", "before"), &offer(1), &intent()).await.is_ok(),
+            "{name}"
+        );
+        harm(&file);
+        for key in ["first", "second"] {
+            let told = ledger.insert_or_load(&scope("org", key), &offer(1), &intent()).await;
+            let error = told.map(drop).expect_err(name);
+            assert_eq!(error.kind(), Kind::Unreachable, "{name}");
+            assert!(error.to_string().contains("deleted or replaced"), "{name}: {error}");
+        }
+    }
 }
 
 #[tokio::test]
