@@ -3,6 +3,7 @@
 mod cmd;
 mod database;
 mod exit;
+mod output;
 
 use clap::{Parser, Subcommand};
 use exit::Stopped;
@@ -39,7 +40,11 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .log_internal_errors(false)
         .init();
-    let ended = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return output::not_understood(&error),
+    };
+    let ended = match arguments.command {
         Command::Migrate(arguments) => cmd::migrate::run(&arguments),
         Command::Sweep(arguments) => cmd::sweep::run(&arguments),
         Command::Lab(arguments) => Ok(cmd::lab::run(arguments)),
@@ -51,7 +56,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => code,
         Err(Stopped { code, sentence }) => {
-            eprintln!("samekey: {sentence}");
+            output::complain("samekey", &sentence);
             code.into()
         }
     }

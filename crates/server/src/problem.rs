@@ -206,7 +206,9 @@ impl Problem {
                 "body-too-large",
                 "The request body is too large",
                 INVALID,
-                &format!("Nothing ran: this route takes at most {limit} bytes."),
+                &format!(
+                    "Nothing ran: this route takes at most {limit} bytes; send a smaller body."
+                ),
             ),
             Problem::TooEarly => again(
                 row(

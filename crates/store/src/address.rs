@@ -30,6 +30,36 @@ impl Address {
     }
 }
 
+/// A text in which every address has lost its user and password: for messages that repeat what somebody
+/// typed in the wrong place.
+///
+/// ```
+/// let typed = "unexpected argument 'postgres://app:secret@db/shop'";
+/// let shown = samekey_store::address::redacted(typed);
+/// assert_eq!(shown, "unexpected argument 'postgres://…@db/shop'");
+/// ```
+pub fn redacted(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("://") {
+        shown.push_str(before);
+        shown.push_str("://");
+        // A password may hold any sign but a blank, so the last @ of the word ends it.
+        let (word, behind) = after.split_at(after.find(char::is_whitespace).unwrap_or(after.len()));
+        match word.rsplit_once('@') {
+            Some((_, host)) => {
+                shown.push('…');
+                shown.push('@');
+                shown.push_str(host);
+            }
+            None => shown.push_str(word),
+        }
+        rest = behind;
+    }
+    shown.push_str(rest);
+    shown
+}
+
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

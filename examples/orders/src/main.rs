@@ -11,6 +11,8 @@ mod shop;
 mod tokens;
 
 use clap::Parser;
+use samekey::store::address::redacted;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -46,11 +48,16 @@ struct Arguments {
     )]
     tokens: Vec<String>,
     /// How long a client may take for its headers, in milliseconds
-    #[arg(long, default_value_t = millis(serve::HEADERS_TIME_MAX), env = "ORDERS_HEADERS_TIME_MAX_MS")]
+    #[arg(long, default_value_t = millis(serve::HEADERS_TIME_MAX), env = "ORDERS_HEADERS_TIME_MAX_MS", value_parser = time())]
     headers_time_max_ms: u64,
     /// How long a client may take for its body, in milliseconds
-    #[arg(long, default_value_t = millis(serve::BODY_TIME_MAX), env = "ORDERS_BODY_TIME_MAX_MS")]
+    #[arg(long, default_value_t = millis(serve::BODY_TIME_MAX), env = "ORDERS_BODY_TIME_MAX_MS", value_parser = time())]
     body_time_max_ms: u64,
+}
+
+/// A client's time has an end: an hour at the most, in milliseconds.
+fn time() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=3_600_000)
 }
 
 fn listen(text: &str) -> Result<SocketAddr, &'static str> {
@@ -62,7 +69,10 @@ fn millis(time: Duration) -> u64 {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return not_understood(&error),
+    };
     tracing_subscriber::fmt()
         .with_env_filter(log_filter())
         .with_writer(std::io::stderr)
@@ -114,8 +124,8 @@ async fn run(arguments: &Arguments, tokens: tokens::Tokens) -> Result<(), Stoppe
         ),
     })?;
     let address = listener.local_addr().unwrap_or(arguments.listen);
-    println!("listening on http://{address}");
-    println!("{}", lesson(address, arguments.tokens.is_empty()));
+    let demo = arguments.tokens.is_empty();
+    tell(&format!("listening on http://{address}\n{}\n", lesson(address, demo)));
     let sweeper = shop.spawn_sweeper();
     let body_time_max = Duration::from_millis(arguments.body_time_max_ms);
     let headers_time_max = Duration::from_millis(arguments.headers_time_max_ms);
@@ -150,7 +160,30 @@ the first order still stands. {other}"#
     )
 }
 
+/// Says this on standard output. Nobody has to read it; the service serves all the same.
+fn tell(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush())
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        tracing::warn!(%error, "standard output cannot be written");
+    }
+}
+
+/// What the command line's parser has to say. It repeats what was typed, and an address in the wrong place
+/// would show its password.
+fn not_understood(error: &clap::Error) -> ExitCode {
+    let text = redacted(&error.render().to_string());
+    // Nobody can be told that this cannot be written.
+    let _ = if error.use_stderr() {
+        write!(std::io::stderr(), "{text}")
+    } else {
+        write!(std::io::stdout(), "{text}")
+    };
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(USAGE))
+}
+
 fn stop(code: u8, sentence: &str) -> ExitCode {
-    eprintln!("orders: {sentence}");
+    let _ = writeln!(std::io::stderr(), "orders: {}", redacted(sentence));
     ExitCode::from(code)
 }

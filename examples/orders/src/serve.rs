@@ -43,7 +43,11 @@ pub async fn serve(listener: TcpListener, router: Router, headers_time_max: Dura
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut stop = std::pin::pin!(stop_signal());
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
+        // All places may be taken for long; the signal is heard all the same.
+        let place = tokio::select! {
+            Ok(place) = Arc::clone(&places).acquire_owned() => place,
+            () = &mut stop => break,
+        };
         let (stream, _) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,

@@ -58,7 +58,7 @@ pub fn run(args: Args, stdout: &mut dyn Write) -> u8 {
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => OK,
         Err(failure) => {
             let (text, code) = failure.told();
-            eprintln!("samekey forensics: {text}");
+            crate::output::complain("samekey forensics", &text);
             code
         }
     }

@@ -3,11 +3,11 @@
 mod api;
 mod exercise;
 
+use crate::exit::Code;
+use crate::output::complain;
 use clap::Subcommand;
+use samekey_lab::{Error, Kind};
 use std::process::ExitCode;
-
-/// What ends with a sentence on standard error and this exit code.
-const USAGE: u8 = 2;
 
 /// Arguments of `samekey lab`.
 #[derive(Debug, clap::Args)]
@@ -26,7 +26,8 @@ enum Command {
     Grade(exercise::GradeArgs),
 }
 
-/// Runs the command; returns the exit code: 0 ok, 1 the grader found something, 2 it could not be done as asked.
+/// Runs the command; returns the exit code: 0 ok, 1 the grader found something, 2 it could not be done as asked,
+/// 3 an address is taken.
 pub fn run(args: Args) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
@@ -39,7 +40,18 @@ pub fn run(args: Args) -> ExitCode {
     }
 }
 
+/// Ends with a sentence about what was asked for.
 fn refuse(message: &str) -> ExitCode {
-    eprintln!("samekey lab: {message}");
-    ExitCode::from(USAGE)
+    complain("samekey lab", message);
+    Code::Usage.into()
+}
+
+/// Ends with what the lab says, and the code of its kind.
+fn failed(error: &Error) -> ExitCode {
+    complain("samekey lab", &error.to_string());
+    match error.kind() {
+        Kind::AddressInUse | Kind::System => Code::Unreachable,
+        Kind::Plan | Kind::Ledger | Kind::Exercise => Code::Usage,
+    }
+    .into()
 }

@@ -2,6 +2,7 @@
 
 use crate::database::{DatabaseFlag, block_on};
 use crate::exit::Stopped;
+use crate::output::say;
 use clap::ValueEnum;
 use samekey::store::address::Address;
 use samekey::store::postgres;
@@ -34,8 +35,8 @@ enum Dialect {
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
     match arguments.print {
-        Some(Dialect::Postgres) => print!("{}", postgres::MIGRATIONS.print()),
-        Some(Dialect::Sqlite) => print!("{}", sqlite::MIGRATIONS.print()),
+        Some(Dialect::Postgres) => say(&postgres::MIGRATIONS.print())?,
+        Some(Dialect::Sqlite) => say(&sqlite::MIGRATIONS.print())?,
         None => migrate(&arguments.database.address()?)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -51,6 +52,7 @@ fn migrate(address: &Address) -> Result<(), Stopped> {
             u32::try_from(SqliteLedger::migrate(address)?.len()).unwrap_or(u32::MAX)
         }
     };
-    println!("the schema of samekey is at version {version}; migrations applied now: {applied}");
-    Ok(())
+    say(&format!(
+        "the schema of samekey is at version {version}; migrations applied now: {applied}\n"
+    ))
 }

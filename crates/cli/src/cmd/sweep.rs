@@ -2,6 +2,7 @@
 
 use crate::database::{DatabaseFlag, block_on};
 use crate::exit::Stopped;
+use crate::output::say;
 use indicatif::{ProgressBar, ProgressStyle};
 use samekey::store::address::Address;
 use samekey::store::postgres::{self, PostgresLedger};
@@ -39,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
             }
             Address::Sqlite(address) => sweep(&SqliteLedger::open(&address)?, arguments).await?,
         };
-        println!("{removed} records removed");
+        say(&format!("{removed} records removed\n"))?;
         Ok(ExitCode::SUCCESS)
     })
 }

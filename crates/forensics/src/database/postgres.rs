@@ -3,7 +3,7 @@
 use std::io::{Seek, SeekFrom, Write};
 
 use futures_util::TryStreamExt;
-use tokio_postgres::NoTls;
+use tokio_postgres::{Config, NoTls};
 
 use crate::error::Error;
 use crate::read::source::Input;
@@ -20,8 +20,12 @@ async fn copied(url: &str, query: &str, shown: &str) -> Result<Input, Error> {
     let lost = |error: &tokio_postgres::Error| {
         Error::unreachable(format!("{shown}: the database does not answer: {}", reason(error)))
     };
-    let (client, connection) =
-        tokio_postgres::connect(url, NoTls).await.map_err(|error| lost(&error))?;
+    let config: Config = url.parse().map_err(|_| {
+        Error::usage(
+            "the address of the database cannot be understood; expected postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+        )
+    })?;
+    let (client, connection) = config.connect(NoTls).await.map_err(|error| lost(&error))?;
     let driver = tokio::spawn(connection);
     // The server refuses every write from here on; times come out in one form.
     client

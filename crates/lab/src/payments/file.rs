@@ -8,7 +8,7 @@ use super::records::{Records, Tag, effect_of};
 use super::table::Table;
 use crate::error::{Error, Kind};
 use std::fs::{File, TryLockError};
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -40,6 +40,10 @@ impl Journal {
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(path).map_err(|error| broken(error.to_string()))?;
+        // A device has no end, and keeps nothing.
+        if !file.metadata().is_ok_and(|found| found.is_file()) {
+            return Err(broken("this is no ordinary file; name one that can be kept".to_owned()));
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -57,7 +61,17 @@ impl Journal {
         let mut line = Vec::new();
         for number in 1u64.. {
             line.clear();
-            lines.read_until(b'\n', &mut line).map_err(|error| broken(error.to_string()))?;
+            let room = u64::try_from(LINE_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+            lines
+                .by_ref()
+                .take(room)
+                .read_until(b'\n', &mut line)
+                .map_err(|error| broken(error.to_string()))?;
+            if line.len() > LINE_BYTES_MAX {
+                return Err(broken(format!(
+                    "line {number} is longer than any entry of a ledger; name another file"
+                )));
+            }
             if line.last() != Some(&b'\n') {
                 break;
             }

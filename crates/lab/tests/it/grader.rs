@@ -2,7 +2,7 @@
 
 use crate::exercise::{options, solved};
 use samekey_lab::grade::{Options, Report, grade};
-use samekey_lab::{Lab, Options as LabOptions};
+use samekey_lab::{Kind, Lab, Options as LabOptions};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -303,17 +303,17 @@ async fn a_script_without_a_first_line_is_bashs_and_its_complaint_is_shown_harml
 }
 
 #[tokio::test]
-async fn a_port_in_use_fails_the_checks_that_need_it_and_no_other() {
+async fn a_port_in_use_is_told_and_is_no_fault_of_the_scripts() {
     let taken = Lab::start(LabOptions::default()).await.unwrap();
-    let options = Options { listen: taken.addr(), ..options(&[]) };
-    let report = grade(&solved("port"), &options).await.unwrap();
-    for check in &report.checks[..3] {
-        let reason = format!(
-            "the API did not start: {} is in use by another process; stop it",
-            taken.addr()
-        );
-        assert!(!check.passed && check.reason.starts_with(&reason), "{}", check.reason);
+    let of = |only: &[&str]| Options { listen: taken.addr(), ..options(only) };
+    let folder = solved("port");
+    for only in [&[][..], &["safe.sh"]] {
+        let error = grade(&folder, &of(only)).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::AddressInUse);
+        let sentence = format!("{} is in use by another process; stop it", taken.addr());
+        assert!(error.to_string().starts_with(&sentence), "{error}");
     }
-    assert!(report.checks[3..].iter().all(|check| check.passed), "{}", report.table());
+    let report = grade(&folder, &of(&["backoff.sh", "naive.txt"])).await.unwrap();
+    assert!(report.passed, "{}", report.table());
     assert_eq!(taken.counts().arrived, 0);
 }

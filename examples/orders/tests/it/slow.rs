@@ -168,3 +168,24 @@ async fn t102_a_hostile_request_leaves_no_mark_in_the_log() {
     let coloured = ended.stderr.replace("\x1b[0m", "").replace("\x1b[2m", "");
     assert!(!coloured.contains("\x1b[2J") && !coloured.contains("FORGED"), "{coloured}");
 }
+
+/// Every place is taken by a client that says nothing, and the signal to stop is heard all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn t72_a_full_service_hears_the_signal_to_stop() {
+    /// As many as the service takes.
+    const PLACES: usize = 2_048;
+    let database = Database::fresh(Which::Sqlite).await;
+    let service = database.serve(&["--headers-time-max-ms", "600000"]);
+    let mut silent = Vec::new();
+    for _ in 0..PLACES {
+        silent.push(TcpStream::connect(service.address).await.unwrap());
+    }
+    // One more is not answered: all places are taken.
+    let late = order(service.address, "alpha-token", "late", r#"{"amount": 1}"#);
+    assert!(tokio::time::timeout(Duration::from_secs(1), late).await.is_err());
+    service.process.terminate().unwrap();
+    let ended =
+        tokio::task::block_in_place(|| service.process.wait(Duration::from_secs(30))).unwrap();
+    assert_eq!(ended.code(), Some(0), "{}", ended.stderr);
+    drop(silent);
+}

@@ -1,11 +1,11 @@
 //! `samekey lab api`: the payments API as a process.
 
-use super::refuse;
+use super::{failed, refuse};
 use samekey_lab::faults::{Late, Plan};
 use samekey_lab::{Lab, Options};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -53,7 +53,7 @@ pub async fn run(args: Args) -> ExitCode {
     let options = Options { listen: args.listen, control: args.control, plan, ledger: args.ledger };
     let lab = match Lab::start(options).await {
         Ok(lab) => lab,
-        Err(error) => return refuse(&error.to_string()),
+        Err(error) => return failed(&error),
     };
     let mut out = std::io::stdout();
     let mut told = writeln!(out, "listening on {}", lab.url(""));
@@ -70,12 +70,27 @@ pub async fn run(args: Args) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// The largest fault plan, in bytes: thousands of rules, and far from what a wrong file may hold.
+const PLAN_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads a file to its end, or to where it is no fault plan any more: a device has no end.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let mut text = Vec::new();
+    file.take(PLAN_BYTES_MAX.saturating_add(1))
+        .read_to_end(&mut text)
+        .map_err(|error| error.to_string())?;
+    if u64::try_from(text.len()).is_ok_and(|bytes| bytes <= PLAN_BYTES_MAX) {
+        return Ok(text);
+    }
+    Err(format!("more than {PLAN_BYTES_MAX} bytes, which no fault plan has; name another file"))
+}
+
 fn plan(args: &Args) -> Result<Plan, String> {
     let mut plan = match &args.faults {
         None => Plan::article(),
         Some(path) => {
-            let text =
-                std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let text = read(path).map_err(|error| format!("{}: {error}", path.display()))?;
             Plan::from_json(&path.display().to_string(), &text)
                 .map_err(|error| error.to_string())?
         }

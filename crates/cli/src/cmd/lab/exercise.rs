@@ -1,10 +1,11 @@
 //! `samekey lab new` and `samekey lab grade`: the exercise and its grader.
 
-use super::refuse;
+use super::{failed, refuse};
+use crate::exit::Stopped;
+use crate::output::{complain, say};
 use clap::ValueEnum;
 use samekey_lab::exercise::{self, Language};
 use samekey_lab::grade::{self, Options};
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,12 +43,11 @@ pub fn new(args: &NewArgs) -> ExitCode {
     };
     match exercise::lay_out(&args.dir, language) {
         Ok(written) => {
-            for path in written {
-                println!("{}", path.display());
-            }
-            ExitCode::SUCCESS
+            let lines: String =
+                written.iter().map(|path| format!("{}\n", path.display())).collect();
+            told(say(&lines), ExitCode::SUCCESS)
         }
-        Err(error) => refuse(&error.to_string()),
+        Err(error) => failed(&error),
     }
 }
 
@@ -103,13 +103,22 @@ pub async fn grade(args: GradeArgs) -> ExitCode {
     };
     let report = match graded {
         Ok(report) => report,
-        Err(error) => return refuse(&error.to_string()),
+        Err(error) => return failed(&error),
     };
     let text = match args.format {
         Format::Table => report.table(),
         Format::Json => report.json() + "\n",
     };
-    // A reader who has seen enough and closed the pipe is no failure.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    if report.passed { ExitCode::SUCCESS } else { ExitCode::from(1) }
+    told(say(&text), if report.passed { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The code, if its reason could be told.
+fn told(said: Result<(), Stopped>, code: ExitCode) -> ExitCode {
+    match said {
+        Ok(()) => code,
+        Err(Stopped { code, sentence }) => {
+            complain("samekey lab", &sentence);
+            code.into()
+        }
+    }
 }

@@ -1,0 +1,38 @@
+//! What the program says: lines on standard output, sentences on standard error.
+//!
+//! `println!` panics where nobody reads, or where the disk behind it is full.
+
+use crate::exit::{Code, Stopped};
+use samekey::store::address::redacted;
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+/// Says this on standard output. A reader that has seen enough and closed the pipe is no failure.
+pub fn say(text: &str) -> Result<(), Stopped> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(Stopped::new(
+            Code::Unreachable,
+            format!("what was asked for is done, but standard output cannot be written: {error}"),
+        )),
+    }
+}
+
+/// Says one sentence on standard error. Where that cannot be written, nobody can be told.
+pub fn complain(name: &str, sentence: &str) {
+    let _ = writeln!(std::io::stderr(), "{name}: {}", redacted(sentence));
+}
+
+/// What the command line's parser has to say: a page of help, or what is wrong, which repeats what was
+/// typed; an address in the wrong place would show its password.
+pub fn not_understood(error: &clap::Error) -> ExitCode {
+    let text = redacted(&error.render().to_string());
+    if error.use_stderr() {
+        let _ = write!(std::io::stderr(), "{text}");
+    } else {
+        let _ = write!(std::io::stdout(), "{text}");
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
