@@ -95,7 +95,10 @@ pub(super) async fn write(
             return Ok(Swap::Changed(changed));
         }
         Err(error) => {
-            connection.roll_back().await;
+            // A server that answered, in order, is good for the next one; else the connection closes.
+            if error.sqlstate().is_some() {
+                connection.roll_back().await;
+            }
             return Err(error);
         }
     }

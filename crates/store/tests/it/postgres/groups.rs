@@ -1,8 +1,12 @@
 //! Claims and settlements in groups.
 
 use super::Fixture;
-use crate::records::{after, done, intent, kept, offer, owner, scope};
-use samekey_core::record::State;
+use crate::records::{
+    after, decided, done, identity, intent, intent_of, kept, offer, owner, scope,
+};
+use samekey_core::lease::Fence;
+use samekey_core::record::{Reason, State, Unknown};
+use samekey_core::time::Time;
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
 use samekey_store::{Arrived, Kind, Ledger, Swap};
 use std::sync::Arc;
@@ -220,4 +224,94 @@ async fn a_partition_is_dropped_after_its_keys_are_swept() {
     assert_eq!(fixture.number(there).await, 0);
     let ahead = "select count(*) from pg_inherits where inhparent = 'samekey.answers'::regclass";
     assert_eq!(fixture.number(ahead).await, 34);
+}
+
+/// The intents of one statement's offers are told apart, and so are the times of its swaps.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_key_of_a_group_has_its_own_intent_and_its_own_time() {
+    let fixture = Arc::new(Fixture::new().await);
+    let key_of = |number: u8| scope(&format!("org-{}", number % 5), &format!("key-{number:03}"));
+    let work: Vec<_> = (0..200_u8)
+        .map(|number| {
+            let (ledger, key) = (fixture.ledger.clone(), key_of(number));
+            tokio::spawn(async move {
+                let intent = intent_of("pay", number);
+                let arrived = ledger.insert_or_load(&key, &offer(1), &intent).await.unwrap();
+                let Arrived::Inserted(seen) = arrived else { panic!("it was there") };
+                assert_eq!(ledger.intent(&key).await, Ok(Some(intent)));
+                // The later the number, the longer it is due.
+                let ask_after = Time::from_micros(1_000 - i64::from(number));
+                let unknown = State::Unknown(Unknown {
+                    request: identity(1),
+                    life: Fence::new(1),
+                    since: seen.now,
+                    reason: Reason::TimedOut,
+                    last_send: seen.now,
+                    asked: 0,
+                    not_found: 0,
+                    ask_after,
+                    evidence: None,
+                });
+                let next = after(&seen.record, unknown);
+                assert_eq!(ledger.swap(&key, &seen.record, &next).await, Ok(Swap::Written));
+            })
+        })
+        .collect();
+    for one in work {
+        one.await.unwrap();
+    }
+    for org in 0..5_u8 {
+        let due = fixture.ledger.due("pay", &key_of(org).org, 100).await.unwrap();
+        let expected: Vec<_> =
+            (0..200).rev().filter(|number| number % 5 == org).map(|n| key_of(n).key).collect();
+        assert_eq!(due, expected);
+    }
+}
+
+/// A large answer that a person gives lies where all large answers lie, and goes when it is forgotten.
+#[tokio::test]
+async fn a_large_answer_of_a_decision_lies_in_its_partition() {
+    let fixture = Fixture::new().await;
+    fixture.ledger.sweep(10).await.unwrap();
+    let key = scope("org", "key");
+    let arrived = fixture.ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap();
+    let Arrived::Inserted(seen) = arrived else { panic!("it was there") };
+    let body: &'static [u8] = Box::leak(vec![b'x'; 10_000].into_boxed_slice());
+    let mut next = after(&seen.record, done(seen.now, 1));
+    if let State::Done(done) = &mut next.state {
+        done.receipt = kept(201, body);
+    }
+    let account = decided("anna", seen.record.fence);
+    let ledger = &fixture.ledger;
+    assert_eq!(ledger.decide(&key, &seen.record, &next, &account).await, Ok(Swap::Written));
+    assert_eq!(fixture.number("select count(*) from samekey.answers").await, 1);
+    assert_eq!(ledger.load(&key).await.unwrap().record, next);
+    let free = after(&next, State::Free);
+    assert_eq!(ledger.decide(&key, &next, &free, &account).await, Ok(Swap::Written));
+    assert_eq!(fixture.number("select count(*) from samekey.answers").await, 0);
+    let again = after(&free, offer(2).counted_from(seen.now).state);
+    assert_eq!(ledger.reclaim(&key, &free, &again, &intent()).await, Ok(Swap::Written));
+    assert_eq!(fixture.number("select count(*) from samekey.open_claims").await, 1);
+}
+
+/// Who decides while somebody else holds the row waits for a moment, is told so, and leaves nothing.
+#[tokio::test]
+async fn a_decision_on_a_row_that_is_held_is_told_so() {
+    let fixture = Fixture::new().await;
+    let key = scope("org", "key");
+    let arrived = fixture.ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap();
+    let Arrived::Inserted(seen) = arrived else { panic!("it was there") };
+    fixture.execute("begin; select key from samekey.keys for update").await;
+    let next = after(&seen.record, State::Free);
+    let account = decided("anna", seen.record.fence);
+    for _ in 0..20 {
+        let told = fixture.ledger.decide(&key, &seen.record, &next, &account).await;
+        assert_eq!(told.map_err(|error| error.kind()), Err(Kind::LockTimeout));
+    }
+    fixture.execute("commit").await;
+    fixture.until_none_is_idle_in_transaction().await;
+    assert_eq!(fixture.ledger.decisions(&key).await, Ok(Vec::new()));
+    let told = fixture.ledger.decide(&key, &seen.record, &next, &account).await;
+    assert_eq!(told, Ok(Swap::Written));
+    assert_eq!(fixture.ledger.decisions(&key).await.unwrap().len(), 1);
 }
