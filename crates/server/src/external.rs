@@ -13,6 +13,8 @@ mod run;
 mod settle;
 mod stored;
 
+#[cfg(debug_assertions)]
+pub(crate) use run::injected;
 pub use stored::StoredRequest;
 pub(crate) use stored::decode as decode_request;
 

@@ -20,6 +20,7 @@
 //! | `abort` (default) | the process ends at once (SIGABRT): no destructor, no flush, no goodbye, which is what kill -9 leaves behind |
 //! | `panic` | the current thread or task panics |
 //! | `error` | the second argument of the macro is evaluated; a place without one ends the process with code 2 |
+//! | `sleep:MS` | the thread stands still for so many milliseconds, a minute at most, as an owner does that is not scheduled |
 //! | `stop` | the process stands still with SIGSTOP, and the place is not left before somebody sends SIGCONT |
 //!
 //! Only that one pass acts; earlier and later ones go on. The moment is announced on standard error
@@ -118,7 +119,12 @@ enum Action {
     Panic,
     Error,
     Stop,
+    Sleep(u64),
 }
+
+/// A minute: longer than any lease in a test.
+#[cfg(debug_assertions)]
+const SLEEP_MS_MAX: u64 = 60_000;
 
 /// What the environment asks for.
 #[cfg(debug_assertions)]
@@ -139,7 +145,14 @@ impl Armed {
             "panic" => Action::Panic,
             "error" => Action::Error,
             "stop" => Action::Stop,
-            other => return Err(format!("action {other}; expected abort, panic, error or stop")),
+            other => {
+                let slept = other.strip_prefix("sleep:").and_then(|millis| millis.parse().ok());
+                Action::Sleep(slept.filter(|millis| *millis <= SLEEP_MS_MAX).ok_or_else(|| {
+                    format!(
+                        "action {other}; expected abort, panic, error, stop or sleep:MILLISECONDS"
+                    )
+                })?)
+            }
         };
         let nth = nth.parse().ok().filter(|nth| *nth > 0);
         let nth = nth.ok_or_else(|| format!("{place}; expected NAME:NTH with NTH from 1"))?;
@@ -179,6 +192,11 @@ pub fn reach_or_fail(name: &'static str) -> bool {
         Action::Panic => panic!("crash point {name}: panic"),
         Action::Stop => {
             stop(name);
+            false
+        }
+        Action::Sleep(millis) => {
+            eprintln!("crash point {name}: sleep");
+            std::thread::sleep(std::time::Duration::from_millis(millis));
             false
         }
         Action::Error => {

@@ -17,6 +17,8 @@ use samekey_core::outcome::Ending;
 use samekey_core::policy::{Counterparty, OnServerError, Policy};
 use samekey_core::record::{Reason, Record, State};
 use samekey_core::step::{Input, RetryAfter, Verdict, step};
+#[cfg(debug_assertions)]
+use samekey_store::Kind;
 use samekey_store::{Arrived, Intent, Ledger, Seen, StoreError, Swap, crash_point};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -72,7 +74,6 @@ where
             outbound_key,
             request: is_asked(command.route.policy()).then(|| stored::encode(&command.request)),
         };
-        crash_point!("external.claim-before");
         let claimed = match claim(&self.external, &shared, &command, &intent).await {
             Ok(claimed) => claimed,
             Err(response) => return response,
@@ -164,6 +165,12 @@ async fn claim<S: Ledger>(
     }
 }
 
+/// What a crash point gives where the store is asked.
+#[cfg(debug_assertions)]
+pub(crate) fn injected() -> StoreError {
+    StoreError::new(Kind::Unreachable, "a crash point took the store away")
+}
+
 /// How one try to claim ended.
 enum Tried {
     Claimed(Seen),
@@ -178,6 +185,7 @@ async fn try_claim<S: Ledger>(
     intent: &Intent,
 ) -> Result<Tried, StoreError> {
     let store = &shared.store;
+    crash_point!("external.claim-before", return Err(injected()));
     let lost = match external.restored() {
         Some(restored) => {
             let seen = store.load(&command.scope).await?;
@@ -229,8 +237,8 @@ where
 {
     let kept_bytes_max = route.keep().body_bytes_max();
     let run_max = route.policy().run_max;
-    crash_point!("external.call-before");
     let working = AssertUnwindSafe(async move {
+        crash_point!("external.call-before", return Ended::Doubt(Reason::HandlerFailed, None));
         match call(given).await {
             Ok(Outcome::Finished(answer)) => read(answer.read(kept_bytes_max).await),
             Ok(Outcome::NotStarted(answer)) => match answer.read(kept_bytes_max).await {

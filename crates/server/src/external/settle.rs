@@ -49,7 +49,6 @@ pub(super) async fn settle<S: Ledger>(settling: Settling<S>, ended: Ended) -> Re
     let route = settling.command.route.clone();
     let input = ended.input(settling.claimed.seen.record.hold(), &route);
     let deadline = Instant::now() + WAIT_MAX;
-    crash_point!("external.settle-before");
     let written = write_until(&settling, &input, Some(&settling.claimed), deadline).await;
     let Settling { shared, command, .. } = &settling;
     match written {
@@ -125,6 +124,7 @@ async fn write<S: Ledger>(
         Some(seen) => seen,
         None => store.load(scope).await?,
     };
+    crash_point!("external.settle-before", return Err(super::run::injected()));
     let mut tries = 1;
     loop {
         let (next, verdict, changed) = decide(&seen, input.clone(), policy);

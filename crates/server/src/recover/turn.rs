@@ -2,6 +2,8 @@
 
 use super::{Finding, Found, Question, RecoveryPlan};
 use crate::claim::new_owner;
+#[cfg(debug_assertions)]
+use crate::external::injected;
 use crate::external::{External, decode_request};
 use crate::signal::Signal;
 use futures_util::FutureExt;
@@ -64,14 +66,14 @@ async fn take_turn<S: Ledger>(
     let owner = new_owner()?;
     let (next, verdict) =
         step::step(seen.record.clone(), Input::Ask(owner), seen.now, route.policy());
-    crash_point!("recover.before");
+    crash_point!("recover.before", return Err(injected()));
     if next.revision != seen.record.revision
         && let Swap::Changed(_) = store.swap(scope, &seen.record, &next).await?
     {
         // Another worker was quicker, or an owner came back.
         return over(End::Open);
     }
-    crash_point!("recover.taken-over");
+    crash_point!("recover.taken-over", return Err(injected()));
     if let Some(signal) = signal_of(&verdict) {
         shared.signals.emit(route, signal);
     }
@@ -80,9 +82,9 @@ async fn take_turn<S: Ledger>(
         Some(question) => ask(external, question, plan).await,
         None => step::Finding::CannotTell,
     };
-    crash_point!("recover.asked");
+    crash_point!("recover.asked", return Err(injected()));
     let verdict = hear(external, scope, hold, finding).await?;
-    crash_point!("recover.heard");
+    crash_point!("recover.heard", return Err(injected()));
     if let Some(signal) = signal_of(&verdict) {
         shared.signals.emit(route, signal);
     }
