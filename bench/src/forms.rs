@@ -26,8 +26,17 @@ pub struct Service {
 
 impl Service {
     pub fn start(database: &str) -> Result<Service, Failure> {
-        let mut process =
-            Program::at(std::env::current_exe()?).arg("serve").arg(database).start()?;
+        Service::of(Program::at(std::env::current_exe()?).arg("serve").arg(database))
+    }
+
+    /// One that runs external commands.
+    pub fn with_provider(database: &str, provider: &str) -> Result<Service, Failure> {
+        let program = Program::at(std::env::current_exe()?).arg("serve").arg(database);
+        Service::of(program.arg("--provider").arg(provider))
+    }
+
+    fn of(program: Program) -> Result<Service, Failure> {
+        let mut process = program.start()?;
         let address = process.address()?;
         Ok(Service { address, process, numbers: Arc::new(AtomicU64::new(0)) })
     }
@@ -56,16 +65,20 @@ impl Service {
 
 /// Which keys a form's requests have.
 #[derive(Clone, Copy)]
-enum Keys {
+pub enum Keys {
+    /// A new one each time.
     New,
+    /// Finished ones.
     Replayed,
 }
 
 /// One form of the handler.
 #[derive(Clone, Copy)]
-struct Form {
-    path: &'static str,
-    keys: Keys,
+pub struct Form {
+    /// Where it is sent.
+    pub path: &'static str,
+    /// With which keys.
+    pub keys: Keys,
 }
 
 const KEYED: Form = Form { path: "/keyed", keys: Keys::New };
@@ -103,7 +116,7 @@ fn request(path: &str, key: &str) -> Vec<u8> {
 }
 
 /// Rounds of two forms that alternate, and the ratio of each pair.
-async fn compare(
+pub async fn compare(
     plan: Plan,
     one: (&Service, Form),
     other: (&Service, Form),

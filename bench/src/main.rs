@@ -4,6 +4,7 @@
 //! whatever else the machine does hits both. Bare times are never reported. `scripts/bench` builds this
 //! and prints the table; `docs/speed.md` has the last one and what it means.
 
+mod external;
 mod forms;
 mod ledger;
 mod load;
@@ -41,7 +42,15 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Be the service under load (started by the bench itself)
-    Serve { database: String },
+    Serve {
+        /// The database
+        database: String,
+        /// The provider that external commands call
+        #[arg(long)]
+        provider: Option<String>,
+    },
+    /// Be the provider that external commands call (started by the bench itself)
+    Echo,
 }
 
 /// How long and how often a form is measured.
@@ -74,7 +83,10 @@ fn main() -> ExitCode {
     };
     let ended = runtime.block_on(async {
         match arguments.command {
-            Some(Command::Serve { database }) => serve::serve(&database).await,
+            Some(Command::Serve { database, provider }) => {
+                serve::serve(&database, provider.as_deref()).await
+            }
+            Some(Command::Echo) => serve::echo().await,
             None => measure(plan, &arguments.only).await,
         }
     });
@@ -97,6 +109,7 @@ async fn measure(plan: Plan, only: &[String]) -> Result<(), Failure> {
     if wanted("f") {
         ledger::grouped(plan, &mut table).await?;
     }
+    external::on_postgres(plan, &wanted, &mut table).await?;
     if wanted("m") {
         memory::large_bodies(&mut table).await?;
     }

@@ -1,5 +1,6 @@
 //! The process under load: one service with the same handler in every form that is compared.
 
+mod external;
 mod postgres;
 mod sqlite;
 
@@ -24,12 +25,23 @@ struct NewOrder {
 }
 
 /// Serves on a free port and says which on the first line.
-pub async fn serve(database: &str) -> Result<(), Failure> {
+pub async fn serve(database: &str, provider: Option<&str>) -> Result<(), Failure> {
     let route = Route::new("orders", Choices::default())?;
-    let router: Router = match Address::parse(database)? {
-        Address::Postgres(url) => postgres::router(&url, route).await?,
-        Address::Sqlite(address) => sqlite::router(&address, route).await?,
+    let router: Router = match (Address::parse(database)?, provider) {
+        (Address::Postgres(url), Some(provider)) => external::router(&url, provider).await?,
+        (Address::Postgres(url), None) => postgres::router(&url, route).await?,
+        (Address::Sqlite(address), _) => sqlite::router(&address, route).await?,
     };
+    listen(router).await
+}
+
+/// Serves as the provider of external commands: whatever it is sent, it says back.
+pub async fn echo() -> Result<(), Failure> {
+    let echo = |body: axum::body::Bytes| async { (http::StatusCode::CREATED, body) };
+    listen(Router::new().route("/charges", axum::routing::post(echo))).await
+}
+
+async fn listen(router: Router) -> Result<(), Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on http://{}", listener.local_addr()?);
     let mut http = Builder::new(TokioExecutor::new()).http1_only();

@@ -28,9 +28,6 @@ use tokio::task::JoinHandle;
 
 /// How many organisations one page of the scan holds.
 const ORGS_PAGE: u32 = 100;
-/// How many due keys of one organisation are looked at before the next one has its turn, so that one
-/// with a hundred thousand of them keeps nobody waiting.
-const KEYS_PAGE: u32 = 32;
 
 /// Asks a counterparty what became of a command. The application gives one, which is about a page of
 /// code; it may be called from several tasks at once, and again for the same command.
@@ -140,6 +137,9 @@ impl Asking {
 pub struct RecoveryPlan {
     /// How long it rests when nothing is due.
     pub every: Duration,
+    /// How long it rests after every [`RecoveryPlan::PAGE`] keys, so that commands come first: a hundred
+    /// thousand open keys after an outage are asked about bit by bit.
+    pub between: Duration,
     /// How many questions of the route are on their way at once.
     pub at_once: usize,
     /// How long a question may take. Whatever is longer than a third of the route's lease is cut to
@@ -147,11 +147,19 @@ pub struct RecoveryPlan {
     pub ask_time_max: Duration,
 }
 
+impl RecoveryPlan {
+    /// How many keys of one organisation are looked at before the next one has its turn, so that one
+    /// with a hundred thousand of them keeps nobody waiting.
+    pub const PAGE: u32 = 32;
+}
+
 impl Default for RecoveryPlan {
-    /// Every second, eight questions at once, ten seconds each.
+    /// Every second, a quarter of a second between pages, eight questions at once, ten seconds each: up
+    /// to about a hundred questions a second and worker.
     fn default() -> RecoveryPlan {
         RecoveryPlan {
             every: Duration::from_secs(1),
+            between: Duration::from_millis(250),
             at_once: 8,
             ask_time_max: Duration::from_secs(10),
         }
@@ -220,12 +228,13 @@ impl<S: Ledger> External<S> {
         let shared: &Arc<Shared<S>> = self.shared();
         let mut pass = RecoveryPass::default();
         let mut after: Option<Org> = None;
+        let mut rested_at = 0;
         loop {
             let route = self.route().name();
             let orgs = shared.store.orgs_with_open(route, after.as_ref(), ORGS_PAGE).await?;
             let Some(last) = orgs.last().cloned() else { return Ok(pass) };
             for org in orgs {
-                let mut keys = shared.store.due(route, &org, KEYS_PAGE).await?;
+                let mut keys = shared.store.due(route, &org, RecoveryPlan::PAGE).await?;
                 shuffle(&mut keys);
                 let turns = futures_util::stream::iter(keys.into_iter().map(|key| {
                     let scope = Scope { org: org.clone(), key };
@@ -234,6 +243,10 @@ impl<S: Ledger> External<S> {
                 let mut turns = turns.buffer_unordered(plan.at_once.max(1));
                 while let Some(ended) = turns.next().await {
                     pass.count(ended);
+                }
+                if pass.looked_at - rested_at >= u64::from(RecoveryPlan::PAGE) {
+                    rested_at = pass.looked_at;
+                    tokio::time::sleep(plan.between).await;
                 }
             }
             after = Some(last);

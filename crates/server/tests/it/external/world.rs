@@ -75,7 +75,11 @@ pub fn opaque() -> Choices {
 }
 
 pub fn plan() -> RecoveryPlan {
-    RecoveryPlan { every: Duration::from_millis(20), ..RecoveryPlan::default() }
+    RecoveryPlan {
+        every: Duration::from_millis(20),
+        between: Duration::ZERO,
+        ..RecoveryPlan::default()
+    }
 }
 
 impl<H: Home> World<H> {
