@@ -78,7 +78,7 @@ pub async fn grade(folder: &Path, options: &Options) -> Result<Report, Error> {
     let is_asked =
         |name: &&str| options.only.is_empty() || options.only.iter().any(|only| only == name);
     // An address that is taken is no fault of the scripts.
-    if NEED_THE_API.iter().any(|name| is_asked(&name)) {
+    if NEED_THE_API.iter().any(is_asked) {
         let probe = LabOptions { listen: options.listen, ..LabOptions::default() };
         Lab::start(probe).await?.stop().await;
     }
