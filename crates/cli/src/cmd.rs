@@ -1,6 +1,8 @@
 //! One file a subcommand.
 
 pub mod forensics;
+pub mod keys;
 pub mod lab;
 pub mod migrate;
+pub mod restore_mark;
 pub mod sweep;

@@ -2,6 +2,8 @@
 
 use crate::exit::{Code, Stopped};
 use samekey::store::address::Address;
+use samekey::store::postgres::{self, PostgresLedger};
+use samekey::store::sqlite::SqliteLedger;
 use std::future::Future;
 
 /// The flag that names the database.
@@ -22,6 +24,27 @@ impl DatabaseFlag {
                 "no database is named; give --database sqlite:FILE or --database postgres://…, or set SAMEKEY_DATABASE",
             )),
         }
+    }
+}
+
+/// The ledger of keys in either database.
+pub enum Store {
+    /// In PostgreSQL.
+    Postgres(PostgresLedger),
+    /// In SQLite.
+    Sqlite(SqliteLedger),
+}
+
+impl DatabaseFlag {
+    /// Opens the ledger in the database.
+    pub async fn open(&self) -> Result<Store, Stopped> {
+        Ok(match self.address()? {
+            Address::Postgres(url) => {
+                let pool = postgres::connect(&url)?;
+                Store::Postgres(PostgresLedger::open(pool, postgres::Options::default()).await?)
+            }
+            Address::Sqlite(address) => Store::Sqlite(SqliteLedger::open(&address)?),
+        })
     }
 }
 

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 /// What the program's end means to whoever started it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
+    /// Understood and reached, and what was asked for could not be decided.
+    NothingDecided,
     /// Words or files that cannot be understood.
     Usage,
     /// Something that cannot be reached, or not used as it is.
@@ -17,6 +19,7 @@ pub enum Code {
 impl From<Code> for ExitCode {
     fn from(code: Code) -> ExitCode {
         ExitCode::from(match code {
+            Code::NothingDecided => 1,
             Code::Usage => 2,
             Code::Unreachable => 3,
             Code::Unknown => 4,

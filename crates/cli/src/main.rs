@@ -4,6 +4,7 @@ mod cmd;
 mod database;
 mod exit;
 mod output;
+mod show;
 
 use clap::{Parser, Subcommand};
 use exit::Stopped;
@@ -26,6 +27,8 @@ struct Arguments {
 enum Command {
     Migrate(cmd::migrate::Arguments),
     Sweep(cmd::sweep::Arguments),
+    Keys(cmd::keys::Arguments),
+    RestoreMark(cmd::restore_mark::Arguments),
     /// A payments API that loses answers, and an exercise about safe retries with its grader
     Lab(cmd::lab::Args),
     Forensics(Box<cmd::forensics::Args>),
@@ -47,6 +50,8 @@ fn main() -> ExitCode {
     let ended = match arguments.command {
         Command::Migrate(arguments) => cmd::migrate::run(&arguments),
         Command::Sweep(arguments) => cmd::sweep::run(&arguments),
+        Command::Keys(arguments) => cmd::keys::run(&arguments),
+        Command::RestoreMark(arguments) => cmd::restore_mark::run(&arguments),
         Command::Lab(arguments) => Ok(cmd::lab::run(arguments)),
         Command::Forensics(arguments) => {
             let mut stdout = std::io::stdout().lock();

@@ -1,10 +1,12 @@
-//! A service whose orders a retry never makes twice.
+//! A service whose orders and payments a retry never makes twice.
 //!
 //! `POST /orders` is an atomic command: the order and its key are committed together. The first write
 //! wins, so a retry gets the first order back, with status 200, whatever amount it carries. This
 //! program is meant to be copied: [`service`] is the part that a service of your own has, [`shop`] its
-//! tables, [`serve`] an accept loop with the time limits that `axum::serve` lacks.
+//! tables, [`payments`] a command whose effect is elsewhere, [`serve`] an accept loop with the time limits that `axum::serve` lacks.
 
+mod payments;
+mod provider;
 mod serve;
 mod service;
 mod shop;
@@ -53,6 +55,8 @@ struct Arguments {
     /// How long a client may take for its body, in milliseconds
     #[arg(long, default_value_t = millis(serve::BODY_TIME_MAX), env = "ORDERS_BODY_TIME_MAX_MS", value_parser = time())]
     body_time_max_ms: u64,
+    #[command(flatten)]
+    payments: payments::Flags,
 }
 
 /// A client's time has an end: an hour at the most, in milliseconds.
@@ -83,11 +87,15 @@ fn main() -> ExitCode {
         Ok(tokens) => tokens,
         Err(sentence) => return stop(USAGE, &sentence),
     };
+    let terms = match arguments.payments.check() {
+        Ok(terms) => terms,
+        Err(sentence) => return stop(USAGE, &sentence),
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return stop(UNREACHABLE, &format!("no runtime could be started: {error}")),
     };
-    match runtime.block_on(run(&arguments, tokens)) {
+    match runtime.block_on(run(&arguments, tokens, &terms)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(stopped) => stop(stopped.code, &stopped.sentence),
     }
@@ -111,11 +119,17 @@ struct Stopped {
     sentence: String,
 }
 
-async fn run(arguments: &Arguments, tokens: tokens::Tokens) -> Result<(), Stopped> {
-    let shop = shop::Shop::open(&arguments.database).await.map_err(|error| Stopped {
+async fn run(
+    arguments: &Arguments,
+    tokens: tokens::Tokens,
+    terms: &payments::Terms,
+) -> Result<(), Stopped> {
+    let unusable = |error: samekey::store::StoreError| Stopped {
         code: if error.kind() == samekey::store::Kind::Address { USAGE } else { UNREACHABLE },
         sentence: format!("the database cannot be used: {error}"),
-    })?;
+    };
+    let shop = shop::Shop::open(&arguments.database).await.map_err(unusable)?;
+    let payments = shop.payments(terms).await.map_err(unusable)?;
     let listener = serve::listen(arguments.listen).map_err(|error| Stopped {
         code: UNREACHABLE,
         sentence: format!(
@@ -126,14 +140,16 @@ async fn run(arguments: &Arguments, tokens: tokens::Tokens) -> Result<(), Stoppe
     let address = listener.local_addr().unwrap_or(arguments.listen);
     let demo = arguments.tokens.is_empty();
     tell(&format!("listening on http://{address}\n{}\n", lesson(address, demo)));
-    let sweeper = shop.spawn_sweeper();
+    let (sweeper, recovery) = (shop.spawn_sweeper(), payments.spawn_recovery());
     let body_time_max = Duration::from_millis(arguments.body_time_max_ms);
     let headers_time_max = Duration::from_millis(arguments.headers_time_max_ms);
-    let router = service::router(shop.clone(), tokens, body_time_max);
+    let router = service::router(shop.clone(), payments, tokens, body_time_max);
     serve::serve(listener, router, headers_time_max).await;
-    drop(sweeper);
+    drop((sweeper, recovery));
     if !shop.drain().await {
-        tracing::warn!("some commands had not ended; their transactions are rolled back");
+        tracing::warn!(
+            "some commands had not ended; their transactions are rolled back, their payments are asked about"
+        );
     }
     Ok(())
 }
@@ -143,6 +159,7 @@ async fn run(arguments: &Arguments, tokens: tokens::Tokens) -> Result<(), Stoppe
 fn lesson(address: SocketAddr, demo: bool) -> String {
     let token = if demo { "alpha-token" } else { "YOUR-TOKEN" };
     let key = uuid::Uuid::new_v4();
+    let payment_key = uuid::Uuid::new_v4();
     let other = if demo {
         "With beta-token the same key is another organisation's own order."
     } else {
@@ -156,7 +173,16 @@ Send an order, and send it again as if the answer had been lost:
     -H 'Idempotency-Key: {key}' -H 'Content-Type: application/json' -d '{{"amount": 1200}}'
 
 The first time it answers 201, every further time 200 with the same id. Change the amount, and
-the first order still stands. {other}"#
+the first order still stands. {other}
+
+Pay for it, at the provider ("samekey lab api" plays one, and answers every second payment late):
+
+  curl -i http://{address}/payments -H 'Authorization: Bearer {token}' \
+    -H 'Idempotency-Key: {payment_key}' -H 'Content-Type: application/json' \
+    -d '{{"order_id": "ORD-1", "amount": 1200}}'
+
+The first time it answers 201, and so does every further time, without a second payment. Where
+the answer is late it says 409 and asks: send the same again. Another amount is refused with 422."#
     )
 }
 

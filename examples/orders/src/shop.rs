@@ -3,6 +3,7 @@
 mod postgres;
 mod sqlite;
 
+use crate::payments::{Desk, Payments, Terms};
 use http::{HeaderMap, StatusCode, header};
 use samekey::core::key::Org;
 use samekey::core::policy::{Choices, OnMismatch, ReplayStatus};
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The largest amount: a trillion minor units. Beyond it a figure is a slip of the keyboard.
-const AMOUNT_MAX: i64 = 1_000_000_000_000;
+pub const AMOUNT_MAX: i64 = 1_000_000_000_000;
 /// The longest name of a cart, in characters.
 const CART_CHARACTERS_MAX: usize = 100;
 /// How long commands may take to end after the signal to stop.
@@ -50,12 +51,7 @@ pub struct Refusal {
 impl NewOrder {
     /// Reads the body.
     pub fn parse(headers: &HeaderMap, body: &[u8]) -> Result<NewOrder, Refusal> {
-        if headers.contains_key(header::CONTENT_ENCODING) {
-            let sentence =
-                "the body has a Content-Encoding, which is not read here; send it as it is";
-            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-            return Err(Refusal { status, sentence: sentence.to_owned() });
-        }
+        refuse_encoded(headers)?;
         NewOrder::read(body)
             .map_err(|sentence| Refusal { status: StatusCode::BAD_REQUEST, sentence })
     }
@@ -80,6 +76,16 @@ impl NewOrder {
             Some(_) | None => Ok(order),
         }
     }
+}
+
+/// Refuses a body that is not sent as it is.
+pub fn refuse_encoded(headers: &HeaderMap) -> Result<(), Refusal> {
+    if headers.contains_key(header::CONTENT_ENCODING) {
+        let sentence = "the body has a Content-Encoding, which is not read here; send it as it is";
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(Refusal { status, sentence: sentence.to_owned() });
+    }
+    Ok(())
 }
 
 /// A shop on one database; cheap to clone.
@@ -134,6 +140,14 @@ impl Shop {
             Place::Postgres(orders) => orders.read(org, id).await,
             Place::Sqlite(orders) => orders.read(org, id).await,
         }
+    }
+
+    /// The payments of this shop, on its database.
+    pub async fn payments(&self, terms: &Terms) -> Result<Payments, StoreError> {
+        Ok(match &self.place {
+            Place::Postgres(orders) => Payments::Postgres(Desk::open(&orders.engine, terms).await?),
+            Place::Sqlite(orders) => Payments::Sqlite(Desk::open(&orders.engine, terms).await?),
+        })
     }
 
     /// Removes keys whose retention is over, in the background, until this is dropped.

@@ -35,12 +35,15 @@ impl Orders {
         postgres::migrate(&pool).await?;
         let ledger = PostgresLedger::open(pool.clone(), postgres::Options::default()).await?;
         let client = pool.get().await.map_err(|_| failed("no connection became free"))?;
+        let tables = format!("{TABLE}; {}", crate::payments::POSTGRES_TABLE);
         for attempt in 0..3 {
-            match client.batch_execute(TABLE).await {
+            match client.batch_execute(&tables).await {
                 Ok(()) => break,
                 // Two processes that create one table at once may still meet; the loser looks again.
                 Err(_) if attempt < 2 => {}
-                Err(_) => return Err(failed("the table of orders could not be created")),
+                Err(_) => {
+                    return Err(failed("the tables of orders and payments could not be created"));
+                }
             }
         }
         drop(client);

@@ -33,9 +33,11 @@ impl Orders {
     pub async fn open(address: &str) -> Result<Orders, StoreError> {
         SqliteLedger::migrate(address)?;
         let ledger = SqliteLedger::open(address)?;
-        let made = ledger.write(|connection| AtomicEnd::Commit(connection.execute_batch(TABLE)));
+        let tables = format!("{TABLE}; {}", crate::payments::SQLITE_TABLE);
+        let made =
+            ledger.write(move |connection| AtomicEnd::Commit(connection.execute_batch(&tables)));
         made.await?.map_err(|_| {
-            StoreError::new(Kind::Other, "the table of orders could not be created")
+            StoreError::new(Kind::Other, "the tables of orders and payments could not be created")
         })?;
         Ok(Orders { engine: Engine::new(ledger) })
     }

@@ -74,3 +74,71 @@ pub async fn order(address: SocketAddr, token: &str, key: &str, body: &str) -> R
     ];
     send(address, "POST", "/orders", &headers, body).await
 }
+
+/// Pays under a key.
+pub async fn pay(address: SocketAddr, token: &str, key: &str, body: &str) -> Reply {
+    try_pay(address, token, key, body).await.expect("the service hung up")
+}
+
+/// Pays under a key; nothing where there was no whole answer.
+pub async fn try_pay(address: SocketAddr, token: &str, key: &str, body: &str) -> Option<Reply> {
+    let body = Full::new(Bytes::from(body.to_owned()));
+    tokio::time::timeout(PATIENCE, async {
+        let stream = TcpStream::connect(address).await.ok()?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+        let connection = tokio::spawn(connection);
+        let request = http::Request::post("/payments")
+            .header("host", "test")
+            .header("authorization", format!("Bearer {token}"))
+            .header("idempotency-key", key)
+            .header("content-type", "application/json");
+        let response = sender.send_request(request.body(body).unwrap()).await.ok()?;
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.ok()?.to_bytes().to_vec();
+        connection.abort();
+        let body = String::from_utf8(body).unwrap();
+        Some(Reply { status: head.status.as_u16(), headers: head.headers, body })
+    })
+    .await
+    .expect("no answer came in time")
+}
+
+/// The code of a problem document; empty where it is none.
+pub fn code(reply: &Reply) -> String {
+    let json: serde_json::Value = serde_json::from_str(&reply.body).unwrap_or_default();
+    json["code"].as_str().unwrap_or_default().to_owned()
+}
+
+/// How long a caller waits before it sends the same again.
+const AGAIN: Duration = Duration::from_millis(150);
+/// A payment is final by then, on a busy machine too.
+const FINAL_BY: Duration = Duration::from_secs(120);
+
+/// Sends the same payment until its answer is no "wait": gives it, and the codes on the way. `address` is
+/// asked for each time, since a service that was killed may be back elsewhere.
+pub async fn pay_until_final(
+    address: impl Fn() -> SocketAddr,
+    token: &str,
+    key: &str,
+    body: &str,
+) -> (Reply, Vec<String>) {
+    let mut codes = Vec::new();
+    let sending = async {
+        loop {
+            if let Some(reply) = try_pay(address(), token, key, body).await {
+                let code = code(&reply);
+                let wait = ["samekey.in-progress", "samekey.outcome-pending"];
+                let refused = [502, 503].contains(&reply.status);
+                if !refused && !wait.contains(&code.as_str()) {
+                    return reply;
+                }
+                codes.push(code);
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    let reply = tokio::time::timeout(FINAL_BY, sending).await;
+    let reply = reply.unwrap_or_else(|_| panic!("{key} never ended: {codes:?}"));
+    (reply, codes)
+}

@@ -7,9 +7,12 @@ mod carts;
 mod client;
 mod first_write;
 mod mistakes;
+mod payments;
 mod processes;
 mod program;
+mod provider;
 mod slow;
+mod storm;
 mod text;
 
 /// Makes a test on SQLite and one on PostgreSQL of one async function that takes a `Which`.

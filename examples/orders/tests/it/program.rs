@@ -35,11 +35,13 @@ impl Database {
 
     /// A process of the service on it, listening.
     pub fn serve(&self, arguments: &[&str]) -> Service {
-        let mut process = orders()
-            .args(["--listen", "127.0.0.1:0", "--database", &self.address()])
-            .args(arguments)
-            .start()
-            .unwrap();
+        self.serve_on(&[&["--listen", "127.0.0.1:0"], arguments].concat())
+    }
+
+    /// The same, where the arguments say on which address.
+    pub fn serve_on(&self, arguments: &[&str]) -> Service {
+        let mut process =
+            orders().args(["--database", &self.address()]).args(arguments).start().unwrap();
         let address = process.address().unwrap();
         Service { process, address }
     }

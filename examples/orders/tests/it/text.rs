@@ -4,7 +4,7 @@ use super::client::send;
 use super::on_both;
 use super::program::{Database, Which};
 
-on_both!(the_text_at_the_start_is_true);
+on_both!(the_text_at_the_start_is_true, its_lesson_in_paying_is_true);
 
 /// What stands between two marks.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
@@ -19,16 +19,17 @@ async fn the_text_at_the_start_is_true(which: Which) {
     for start in 0..2 {
         let mut shop = database.serve(&[]);
         shop.process
-            .wait_for_line("its last sentence", |line| line.contains("own order").then_some(()))
+            .wait_for_line("its last sentence", |line| line.contains("with 422").then_some(()))
             .unwrap();
-        let text = shop.process.stdout();
+        let whole = shop.process.stdout();
+        let text = whole.split("Pay for it").next().unwrap();
         assert!(text.contains(&format!("curl -i http://{}/orders ", shop.address)), "{text}");
         let headers: Vec<(&str, &str)> = text
             .split("-H '")
             .skip(1)
             .map(|rest| rest.split('\'').next().unwrap().split_once(": ").unwrap())
             .collect();
-        let body = between(&text, "-d '", "'");
+        let body = between(text, "-d '", "'");
         assert_eq!((headers.len(), body), (3, r#"{"amount": 1200}"#), "{text}");
         let curl = async |headers: &[(&str, &str)], body: &str| {
             send(shop.address, "POST", "/orders", headers, body).await
@@ -56,12 +57,36 @@ async fn the_text_at_the_start_is_true(which: Which) {
     }
 }
 
+async fn its_lesson_in_paying_is_true(which: Which) {
+    let database = Database::fresh(which).await;
+    let lab = super::provider::lab("{}").await;
+    let mut shop = database.serve(&["--provider", &lab.url("")]);
+    shop.process
+        .wait_for_line("its last sentence", |line| line.contains("with 422").then_some(()))
+        .unwrap();
+    let whole = shop.process.stdout();
+    let text = whole.split("Pay for it").nth(1).unwrap();
+    assert!(text.contains(&format!("curl -i http://{}/payments ", shop.address)), "{text}");
+    let (key, body) = (between(text, "Idempotency-Key: ", "'"), between(text, "-d '", "'"));
+    let send = async |body: &str| {
+        super::client::pay(shop.address, between(text, "Bearer ", "'"), key, body).await
+    };
+    // "The first time it answers 201, and so does every further time, without a second payment."
+    let first = send(body).await;
+    assert_eq!((first.status, first.is_replay()), (201, false));
+    let again = send(body).await;
+    assert_eq!((again.status, again.is_replay(), &again.body), (201, true, &first.body));
+    // "Another amount is refused with 422."
+    assert_eq!(send(&body.replace("1200", "1300")).await.status, 422);
+    assert_eq!(lab.counts().payments, 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chosen_token_is_not_shown_and_the_demo_ones_are_off() {
     let database = Database::fresh(Which::Sqlite).await;
     let mut shop = database.serve(&["--token", "SECRET-TOKEN=acme"]);
     shop.process
-        .wait_for_line("its last sentence", |line| line.contains("own order").then_some(()))
+        .wait_for_line("its last sentence", |line| line.contains("with 422").then_some(()))
         .unwrap();
     let text = shop.process.stdout();
     assert!(text.contains("Bearer YOUR-TOKEN'") && !text.contains("SECRET"), "{text}");

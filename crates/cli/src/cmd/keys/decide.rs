@@ -1,0 +1,207 @@
+//! `samekey keys resolve` and `samekey keys forget`: what a person decides.
+
+use super::Target;
+use crate::database::{Store, block_on};
+use crate::exit::{Code, Stopped};
+use crate::output::say;
+use samekey::core::key::Scope;
+use samekey::core::record::Record;
+use samekey::core::step::Decision;
+use samekey::keys::{Keys, Person, Undecided, View, executed_fact, state_name};
+use samekey::store::Ledger;
+use std::process::ExitCode;
+
+/// The longest Location, in bytes: what servers commonly take for a request line is four times that.
+const LOCATION_BYTES_MAX: usize = 2_048;
+
+/// Decide about a key in review
+///
+/// Find out at the counterparty first what happened; `samekey keys show` has the outbound key to ask
+/// with. Then say which it was:
+///
+///   executed      It was executed, and you have proof (a reference, a statement of account). Give the
+///                 status that the first answer would have had, and where the result can be read.
+///                 Whoever sends the key again is told that it is done.
+///   not-executed  It was not executed, and no longer can be: you have looked, and no request is still
+///                 on its way. The key is free, and runs when it is sent again.
+///   closed        It was made good in another way (refunded, written off). It will never run.
+///
+/// If you cannot tell, decide nothing: an open key costs a question, a wrong "not-executed" costs the
+/// money twice. Never tell the caller to use a new key: with a new key it is a second command.
+#[derive(clap::Args, Debug)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  \
+    samekey keys resolve alpha order-7 --view 3-9f2c01ab --as executed --status 201 --location /payments/PAY-7 \\\n    \
+    --person 'M. Sato' --note 'paid, answer lost in the outage' --evidence 'provider statement 2026-11-30, line 12'"
+)]
+pub struct Resolve {
+    #[command(flatten)]
+    target: Target,
+    /// What you looked at, as `keys list` and `keys show` print it; if the key has changed since,
+    /// nothing is decided
+    #[arg(long, value_name = "VIEW")]
+    view: String,
+    /// What happened
+    #[arg(long = "as", value_enum, value_name = "WHAT")]
+    what: What,
+    /// With `executed`: the status that the first answer would have had, 200 to 299
+    #[arg(long, value_name = "STATUS")]
+    status: Option<u16>,
+    /// With `executed`: where the result can be read
+    #[arg(long, value_name = "URL")]
+    location: Option<String>,
+    #[command(flatten)]
+    person: PersonFlags,
+}
+
+/// Remove the stored answer of a finished key
+///
+/// For personal data that has to go before the retention ends. The fact that the command was executed
+/// stays, so that a retry never runs it again: it is told that the answer was not kept.
+#[derive(clap::Args, Debug)]
+pub struct Forget {
+    #[command(flatten)]
+    target: Target,
+    /// What you looked at, as `keys show` prints it
+    #[arg(long, value_name = "VIEW")]
+    view: String,
+    #[command(flatten)]
+    person: PersonFlags,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// It was executed, which is proved
+    Executed,
+    /// It was not executed and no longer can be
+    NotExecuted,
+    /// It was made good in another way, and will never run
+    Closed,
+}
+
+/// Who decides. All three stay with the key, and nothing of them can be changed later.
+#[derive(clap::Args, Debug)]
+struct PersonFlags {
+    /// Your name
+    #[arg(long = "person", value_name = "NAME")]
+    name: String,
+    /// Why
+    #[arg(long, value_name = "TEXT")]
+    note: String,
+    /// What proves it
+    #[arg(long, value_name = "TEXT")]
+    evidence: String,
+}
+
+impl PersonFlags {
+    fn person(&self) -> Person {
+        Person { name: self.name.clone(), note: self.note.clone(), evidence: self.evidence.clone() }
+    }
+}
+
+/// Runs `samekey keys resolve`.
+pub fn resolve(arguments: &Resolve) -> Result<ExitCode, Stopped> {
+    let (scope, decision) = (arguments.target.scope()?, arguments.decision()?);
+    let person = arguments.person.person();
+    let record = block_on(async {
+        Ok(match arguments.target.database.open().await? {
+            Store::Postgres(ledger) => {
+                decide(&ledger, &scope, &arguments.view, decision, &person).await
+            }
+            Store::Sqlite(ledger) => {
+                decide(&ledger, &scope, &arguments.view, decision, &person).await
+            }
+        }?)
+    })?;
+    let next = match arguments.what {
+        What::Executed => "whoever sends it again is told that it is done",
+        What::NotExecuted => "it runs when it is sent again",
+        What::Closed => "it will never run",
+    };
+    say(&format!("decided: the key is {}; {next}\n", described(&record)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `samekey keys forget`.
+pub fn forget(arguments: &Forget) -> Result<ExitCode, Stopped> {
+    let (scope, person) = (arguments.target.scope()?, arguments.person.person());
+    let view = arguments.view.as_str();
+    let record = block_on(async {
+        Ok(match arguments.target.database.open().await? {
+            Store::Postgres(ledger) => Keys::of(&ledger).forget(&scope, view, &person).await,
+            Store::Sqlite(ledger) => Keys::of(&ledger).forget(&scope, view, &person).await,
+        }?)
+    })?;
+    say(&format!(
+        "forgotten: the key is {}; its answer is gone, and it never runs again\n",
+        described(&record)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn decide<L: Ledger>(
+    ledger: &L,
+    scope: &Scope,
+    view: &str,
+    decision: Decision,
+    person: &Person,
+) -> Result<Record, Undecided> {
+    Keys::of(ledger).resolve(scope, view, decision, person).await
+}
+
+fn described(record: &Record) -> String {
+    format!("{} ({})", state_name(&record.state), View::of(record))
+}
+
+impl Resolve {
+    fn decision(&self) -> Result<Decision, Stopped> {
+        let usage = |sentence: &str| Err(Stopped::new(Code::Usage, sentence));
+        let said = self.status.is_some() || self.location.is_some();
+        match self.what {
+            What::Executed => match self.status {
+                Some(status) if (200..=299).contains(&status) => {
+                    Ok(Decision::Executed(executed_fact(status, self.place()?)))
+                }
+                Some(_) => usage(
+                    "--status is no status of success; expected the one that the first answer would have had, 200 to 299",
+                ),
+                None => usage(
+                    "--as executed has no --status; give the one that the first answer would have had, such as 201",
+                ),
+            },
+            What::NotExecuted | What::Closed if said => {
+                usage("--status and --location belong to --as executed; leave them out")
+            }
+            What::NotExecuted => Ok(Decision::NotExecuted),
+            What::Closed => Ok(Decision::Close),
+        }
+    }
+
+    fn place(&self) -> Result<Option<String>, Stopped> {
+        let Some(place) = &self.location else { return Ok(None) };
+        let plain = place.bytes().all(|byte| byte.is_ascii_graphic());
+        if place.is_empty() || place.len() > LOCATION_BYTES_MAX || !plain {
+            return Err(Stopped::new(
+                Code::Usage,
+                format!(
+                    "--location is no address; expected 1 to {LOCATION_BYTES_MAX} visible ASCII characters, such as /payments/PAY-7"
+                ),
+            ));
+        }
+        Ok(Some(place.clone()))
+    }
+}
+
+impl From<Undecided> for Stopped {
+    fn from(undecided: Undecided) -> Stopped {
+        let sentence = undecided.to_string();
+        match undecided {
+            Undecided::Unknown | Undecided::StaleView(_) | Undecided::NotInState(_) => {
+                Stopped::new(Code::NothingDecided, format!("nothing was decided: {sentence}"))
+            }
+            Undecided::Incomplete(_) => Stopped::new(Code::Usage, sentence),
+            Undecided::Store(error) => Stopped::from(error),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! `samekey keys show`: everything that is known of one key.
+
+use super::list::json;
+use super::{Target, since_and_reason};
+use crate::database::{Store, block_on};
+use crate::exit::{Code, Stopped};
+use crate::output::say;
+use crate::show::{Format, escaped, second};
+use samekey::core::receipt::Receipt;
+use samekey::core::record::State;
+use samekey::keys::{Keys, Shown, View, state_name};
+use samekey::store::{Decided, Ledger};
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Show one key: its state, its view, and what persons decided about it
+///
+/// The outbound key is the one under which the counterparty knows the command: ask there with it. No
+/// request and no stored answer is shown, since both may hold what is nobody's business.
+#[derive(clap::Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    /// For whom it is printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+#[derive(Serialize)]
+struct Page {
+    org: String,
+    key: String,
+    state: &'static str,
+    since: Option<String>,
+    reason: Option<&'static str>,
+    view: String,
+    fence: u64,
+    route: Option<String>,
+    outbound_key: Option<String>,
+    questions_asked: Option<u32>,
+    next_question: Option<String>,
+    lease_ends: Option<String>,
+    answer_status: Option<u16>,
+    answer_kept: Option<bool>,
+    kept_until: String,
+    decisions: Vec<Account>,
+}
+
+#[derive(Serialize)]
+struct Account {
+    at: String,
+    decision: String,
+    person: String,
+    note: String,
+    evidence: String,
+    fence_seen: u64,
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
+    let scope = arguments.target.scope()?;
+    let shown = block_on(async {
+        Ok(match arguments.target.database.open().await? {
+            Store::Postgres(ledger) => show(&ledger, &scope).await?,
+            Store::Sqlite(ledger) => show(&ledger, &scope).await?,
+        })
+    })?;
+    let page = Page::of(&arguments.target, &shown);
+    match arguments.format {
+        Format::Text => say(&page.text())?,
+        Format::Json => say(&format!("{}\n", json(&page)?))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn show<L: Ledger>(ledger: &L, scope: &samekey::core::key::Scope) -> Result<Shown, Stopped> {
+    let shown = Keys::of(ledger).show(scope).await?;
+    shown.ok_or_else(|| {
+        Stopped::new(
+            Code::NothingDecided,
+            "there is no such key; it was never used in this organisation, or its retention is over",
+        )
+    })
+}
+
+impl Page {
+    fn of(target: &Target, shown: &Shown) -> Page {
+        let record = &shown.seen.record;
+        let (since, reason) = since_and_reason(&record.state);
+        let mut page = Page {
+            org: target.org.clone(),
+            key: target.key.clone(),
+            state: state_name(&record.state),
+            since: since.map(second),
+            reason,
+            view: View::of(record).to_string(),
+            fence: record.fence.number(),
+            route: shown.intent.as_ref().map(|intent| intent.route.clone()),
+            outbound_key: shown.intent.as_ref().map(|intent| intent.outbound_key.to_string()),
+            questions_asked: None,
+            next_question: None,
+            lease_ends: None,
+            answer_status: None,
+            answer_kept: None,
+            kept_until: second(record.keep_until),
+            decisions: shown.decisions.iter().map(Account::of).collect(),
+        };
+        match &record.state {
+            State::Running(running) => page.lease_ends = Some(second(running.lease_ends)),
+            State::Unknown(unknown) => {
+                page.questions_asked = Some(unknown.asked);
+                page.next_question = Some(second(unknown.ask_after));
+            }
+            State::Done(done) => match &done.receipt {
+                Receipt::Kept(answer) => {
+                    (page.answer_status, page.answer_kept) = (Some(answer.status), Some(true));
+                }
+                Receipt::Fact { status, .. } => {
+                    (page.answer_status, page.answer_kept) = (Some(*status), Some(false));
+                }
+            },
+            State::Free | State::Review(_) | State::Closed(_) => {}
+        }
+        page
+    }
+
+    fn text(&self) -> String {
+        let kept = match self.answer_kept {
+            Some(true) => Some("kept, and replayed to whoever sends the key again"),
+            Some(false) => Some("only the fact that it was executed"),
+            None => None,
+        };
+        let lines = [
+            ("organisation", Some(escaped(&self.org))),
+            ("key", Some(escaped(&self.key))),
+            ("state", Some(self.state.to_owned())),
+            ("since", self.since.clone()),
+            ("reason", self.reason.map(str::to_owned)),
+            ("view", Some(self.view.clone())),
+            ("route", self.route.as_deref().map(escaped)),
+            ("outbound key", self.outbound_key.clone()),
+            ("questions asked", self.questions_asked.map(|asked| asked.to_string())),
+            ("next question", self.next_question.clone()),
+            ("lease ends", self.lease_ends.clone()),
+            ("answer", self.answer_status.map(|status| status.to_string())),
+            ("answer kept", kept.map(str::to_owned)),
+            ("kept until", Some(self.kept_until.clone())),
+        ];
+        let mut text: String = lines
+            .iter()
+            .filter_map(|(name, value)| value.as_ref().map(|value| format!("{name:16} {value}\n")))
+            .collect();
+        for account in &self.decisions {
+            text.push_str(&format!(
+                "\n{} {} by {}, who saw fence {}\n  note: {}\n  evidence: {}\n",
+                account.at,
+                escaped(&account.decision),
+                escaped(&account.person),
+                account.fence_seen,
+                escaped(&account.note),
+                escaped(&account.evidence)
+            ));
+        }
+        text
+    }
+}
+
+impl Account {
+    fn of(decided: &Decided) -> Account {
+        Account {
+            at: second(decided.at),
+            decision: decided.decision.clone(),
+            person: decided.person.clone(),
+            note: decided.note.clone(),
+            evidence: decided.evidence.clone(),
+            fence_seen: decided.seen.number(),
+        }
+    }
+}
