@@ -15,12 +15,14 @@ mod answers;
 mod atomic;
 mod batches;
 mod cells;
+mod claims;
 mod connect;
 mod connection;
 mod failure;
 mod group;
 mod schema;
 mod sql;
+mod swaps;
 mod sweep;
 mod value;
 
@@ -36,7 +38,7 @@ pub use schema::migrate;
 use crate::error::StoreError;
 use crate::row::{check_offer, check_swap};
 use crate::{Arrived, LIST_PAGE_MAX, Ledger, OpenRecord, Seen, Swap, SweepPass};
-use batches::{Change, Offer, Offers, Swaps};
+use batches::{Change, Offer, Write, Writes, Written};
 use connection::Connection;
 use group::Grouper;
 use samekey_core::key::{Key, Org, Scope};
@@ -83,8 +85,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct PostgresLedger {
     core: Arc<Core>,
-    offers: Arc<Grouper<Offers>>,
-    swaps: Arc<Grouper<Swaps>>,
+    writes: Arc<Grouper<Writes>>,
 }
 
 /// What all parts of a ledger share.
@@ -122,11 +123,7 @@ impl PostgresLedger {
         let days = sweep::days(&connection).await?;
         core.days.set(days.into_keys().collect(), None);
         connection.release();
-        Ok(PostgresLedger {
-            offers: Arc::new(Grouper::new(Offers(core.clone()))),
-            swaps: Arc::new(Grouper::new(Swaps(core.clone()))),
-            core,
-        })
+        Ok(PostgresLedger { writes: Arc::new(Grouper::new(Writes(core.clone()))), core })
     }
 
     /// The pool that was handed in.
@@ -138,7 +135,11 @@ impl PostgresLedger {
 impl Ledger for PostgresLedger {
     async fn insert_or_load(&self, scope: &Scope, offer: &Record) -> Result<Arrived, StoreError> {
         check_offer(offer)?;
-        self.offers.submit(Offer { scope: scope.clone(), record: offer.clone() }).await
+        let offer = Offer { scope: scope.clone(), record: offer.clone() };
+        match self.writes.submit(Write::Offer(offer)).await? {
+            Written::Arrived(arrived) => Ok(arrived),
+            Written::Swapped(_) => Err(failure::missing()),
+        }
     }
 
     async fn load(&self, scope: &Scope) -> Result<Seen, StoreError> {
@@ -151,7 +152,10 @@ impl Ledger for PostgresLedger {
     async fn swap(&self, scope: &Scope, seen: &Record, next: &Record) -> Result<Swap, StoreError> {
         check_swap(seen, next)?;
         let change = Change { scope: scope.clone(), seen: seen.clone(), next: next.clone() };
-        self.swaps.submit(change).await
+        match self.writes.submit(Write::Change(change)).await? {
+            Written::Swapped(swap) => Ok(swap),
+            Written::Arrived(_) => Err(failure::missing()),
+        }
     }
 
     async fn sweep(&self, batch: u32) -> Result<SweepPass, StoreError> {
