@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Callers at a time.
 const CALLERS: usize = 64;
+/// Both sides alternate this often within a round, so that what else the machine does hits both.
+const SLICE: Duration = Duration::from_millis(250);
 const INSERT: &str = "insert into plain (id, org_id, body) values ($1, $2, $3)";
 
 /// Measures claim and settle by groups against bare single-row inserts.
@@ -39,14 +41,14 @@ pub async fn grouped(plan: Plan, table: &mut Table) -> Result<(), Failure> {
     commands(&ledger, &numbers, Duration::from_secs(1)).await?;
     inserts(&pool, &numbers, Duration::from_secs(1)).await?;
     for round in 0..plan.rounds {
-        let (mine, theirs) = if round % 2 == 0 {
-            let mine = commands(&ledger, &numbers, plan.round).await?;
-            (mine, inserts(&pool, &numbers, plan.round).await?)
-        } else {
-            let theirs = inserts(&pool, &numbers, plan.round).await?;
-            (commands(&ledger, &numbers, plan.round).await?, theirs)
-        };
+        let (mut mine, mut theirs) = (0.0, 0.0);
+        let slices = plan.round.as_millis().div_ceil(SLICE.as_millis());
+        for _ in 0..slices {
+            mine += commands(&ledger, &numbers, SLICE).await?;
+            theirs += inserts(&pool, &numbers, SLICE).await?;
+        }
         let ratio = mine / theirs;
+        let (mine, theirs) = (mine / slices as f64, theirs / slices as f64);
         eprintln!("   round {}: {ratio:.2}  ({mine:.0} and {theirs:.0} a second)", round + 1);
         ratios.push(ratio);
     }

@@ -15,6 +15,7 @@ mod answers;
 mod atomic;
 mod batches;
 mod cells;
+mod claims;
 mod connect;
 mod connection;
 mod failure;
@@ -23,6 +24,7 @@ mod intents;
 mod reads;
 mod schema;
 mod sql;
+mod swaps;
 mod sweep;
 mod value;
 
@@ -39,7 +41,7 @@ use crate::error::StoreError;
 use crate::phrases::Phrases;
 use crate::row::{check_offer, check_stays, check_swap};
 use crate::{Arrived, Decided, Intent, Ledger, OpenCount, OpenRecord, Seen, Swap, SweepPass};
-use batches::{Change, Offer, Offers, Swaps};
+use batches::{Change, Offer, Write, Writes, Written};
 use connection::Connection;
 use group::Grouper;
 use intents::Beside;
@@ -87,8 +89,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct PostgresLedger {
     core: Arc<Core>,
-    offers: Arc<Grouper<Offers>>,
-    swaps: Arc<Grouper<Swaps>>,
+    writes: Arc<Grouper<Writes>>,
 }
 
 /// What all parts of a ledger share.
@@ -128,11 +129,7 @@ impl PostgresLedger {
         let days = sweep::days(&connection).await?;
         core.days.set(days.into_keys().collect(), None);
         connection.release();
-        Ok(PostgresLedger {
-            offers: Arc::new(Grouper::new(Offers(core.clone()))),
-            swaps: Arc::new(Grouper::new(Swaps(core.clone()))),
-            core,
-        })
+        Ok(PostgresLedger { writes: Arc::new(Grouper::new(Writes(core.clone()))), core })
     }
 
     /// The pool that was handed in.
@@ -150,7 +147,11 @@ impl Ledger for PostgresLedger {
     ) -> Result<Arrived, StoreError> {
         check_offer(offer)?;
         let (scope, record, intent) = (scope.clone(), offer.clone(), intent.clone());
-        self.offers.submit(Offer { scope, record, intent }).await
+        let offer = Offer { scope, record, intent };
+        match self.writes.submit(Write::Offer(offer)).await? {
+            Written::Arrived(arrived) => Ok(arrived),
+            Written::Swapped(_) => Err(failure::missing()),
+        }
     }
 
     async fn load(&self, scope: &Scope) -> Result<Seen, StoreError> {
@@ -174,7 +175,10 @@ impl Ledger for PostgresLedger {
     async fn swap(&self, scope: &Scope, seen: &Record, next: &Record) -> Result<Swap, StoreError> {
         check_stays(seen, next)?;
         let change = Change { scope: scope.clone(), seen: seen.clone(), next: next.clone() };
-        self.swaps.submit(change).await
+        match self.writes.submit(Write::Change(change)).await? {
+            Written::Swapped(swap) => Ok(swap),
+            Written::Arrived(_) => Err(failure::missing()),
+        }
     }
 
     async fn decide(

@@ -193,6 +193,13 @@ async fn try_claim<S: Ledger>(
         }
         None => false,
     };
+    if shared.hints.probably_ended(&command.scope) {
+        let seen = store.load(&command.scope).await?;
+        let (_, verdict) = command.decide(&seen)?;
+        if !seen.record.is_open() && !matches!(verdict, Verdict::Run(_)) {
+            return Ok(Tried::Row(verdict));
+        }
+    }
     let offer = if lost { command.offer_after_loss() } else { command.offer() };
     let seen = match offer {
         None => store.load(&command.scope).await?,
@@ -206,6 +213,9 @@ async fn try_claim<S: Ledger>(
     let (next, verdict) = command.decide(&seen)?;
     let runs = matches!(verdict, Verdict::Run(_));
     if next.revision == seen.record.revision {
+        if !seen.record.is_open() && !runs {
+            shared.hints.ended(&command.scope);
+        }
         // An unchanged row that says "run" is this request's own claim, whose acknowledgement was lost.
         return Ok(if runs { Tried::Claimed(seen) } else { Tried::Row(verdict) });
     }

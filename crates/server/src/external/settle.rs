@@ -54,6 +54,9 @@ pub(super) async fn settle<S: Ledger>(settling: Settling<S>, ended: Ended) -> Re
     match written {
         Ok(written) => {
             crash_point!("external.settle-after");
+            if !written.seen.record.is_open() {
+                shared.hints.ended(&command.scope);
+            }
             answer(shared, command, ended, written)
         }
         Err(error) => {

@@ -182,6 +182,36 @@ impl<T: Micros + Default> Arrays<T> {
             &self.answer_body,
         ]
     }
+    /// The columns that a claim has.
+    pub(crate) fn claimed(&self) -> [Cell<'_>; 12] {
+        [
+            &self.fence,
+            &self.holder,
+            &self.revision,
+            &self.keep_until,
+            &self.state,
+            &self.since,
+            &self.request_version,
+            &self.request_sha,
+            &self.frame_sha,
+            &self.principal_sha,
+            &self.lease_ends,
+            &self.run_ends,
+        ]
+    }
+
+    /// The columns that change when an owner settles its own claim, but those that become empty.
+    pub(crate) fn settled(&self) -> [Cell<'_>; 7] {
+        [
+            &self.revision,
+            &self.keep_until,
+            &self.state,
+            &self.since,
+            &self.answer_status,
+            &self.answer_headers,
+            &self.answer_body,
+        ]
+    }
 }
 
 /// What a row of a result says about a key. A large body is still to be fetched.

@@ -20,6 +20,11 @@ pub const GROUP_MAX: usize = 64;
 /// refused at once can try elsewhere.
 pub const WAITING_MAX: usize = 8_192;
 
+/// How often a group that is about to leave lets others run while they still hand in. Those whom the
+/// last group woke need one turn each worker or two; the bound only keeps a stream of newcomers
+/// from holding the group back.
+const TURNS_MAX: usize = 8;
+
 /// What is done with a group.
 pub(crate) trait Batch: Send + Sync + 'static {
     /// What an entry asks for.
@@ -43,7 +48,7 @@ pub(crate) type Results<A> = Vec<Result<A, StoreError>>;
 
 type Reply<A> = oneshot::Sender<Result<A, StoreError>>;
 
-/// The queue before one kind of group.
+/// The queue before the groups.
 pub(crate) struct Grouper<B: Batch> {
     shared: Arc<Shared<B>>,
 }
@@ -110,9 +115,7 @@ impl<B: Batch> Drop for Running<B> {
 
 async fn drive<B: Batch>(mut running: Running<B>) {
     loop {
-        // Whoever was woken by the same news hands in before the group leaves. It is no timer: with
-        // nobody else to run, this returns at once.
-        tokio::task::yield_now().await;
+        gather(&running.shared).await;
         let (entries, replies) = {
             let mut queue = running.shared.lock();
             if queue.waiting.is_empty() {
@@ -124,6 +127,20 @@ async fn drive<B: Batch>(mut running: Running<B>) {
         run(&running.shared.batch, entries, replies).await;
     }
     running.finished = true;
+}
+
+/// Lets whoever was woken by the same news hand in before the group leaves, since every group costs
+/// a wait for the disk. It is no timer: with nobody else to run, it returns at once.
+async fn gather<B: Batch>(shared: &Shared<B>) {
+    let mut before = 0;
+    for _ in 0..TURNS_MAX {
+        tokio::task::yield_now().await;
+        let waiting = shared.lock().waiting.len();
+        if waiting == before || waiting >= GROUP_MAX {
+            return;
+        }
+        before = waiting;
+    }
 }
 
 /// Takes the next group out of the queue, in the order of its keys, so that the groups of two

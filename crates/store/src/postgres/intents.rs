@@ -35,6 +35,11 @@ impl<'a> Intents<'a> {
         self.requests.push(intent.request.as_deref());
     }
 
+    /// Those of claims, which are due when their lease ends.
+    pub(super) fn claimed(&self) -> [Cell<'_>; 3] {
+        [&self.routes, &self.outbound_keys, &self.requests]
+    }
+
     pub(super) fn all(&self) -> [Cell<'_>; 4] {
         [&self.routes, &self.outbound_keys, &self.due, &self.requests]
     }

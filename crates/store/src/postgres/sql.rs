@@ -110,7 +110,7 @@ pub(crate) static SETTLE: Sql = sql!(
     DATE,
 );
 
-/// The first statement for a group of offers.
+/// Inserts a group of claims.
 pub(crate) static CLAIM_GROUP: Sql = sql!(
     "claim_group",
     TEXT_ARRAY,
@@ -127,6 +127,28 @@ pub(crate) static CLAIM_GROUP: Sql = sql!(
     BYTEA_ARRAY,
     INTERVAL_ARRAY,
     INTERVAL_ARRAY,
+    TEXT_ARRAY,
+    BYTEA_ARRAY,
+    BYTEA_ARRAY,
+);
+
+/// Inserts a group of offers of any kind.
+pub(crate) static OFFER_GROUP: Sql = sql!(
+    "offer_group",
+    TEXT_ARRAY,
+    TEXT_ARRAY,
+    INT8_ARRAY,
+    BYTEA_ARRAY,
+    INT8_ARRAY,
+    INTERVAL_ARRAY,
+    TEXT_ARRAY,
+    INTERVAL_ARRAY,
+    INT2_ARRAY,
+    BYTEA_ARRAY,
+    BYTEA_ARRAY,
+    BYTEA_ARRAY,
+    INTERVAL_ARRAY,
+    INTERVAL_ARRAY,
     INT8_ARRAY,
     TEXT_ARRAY,
     INTERVAL_ARRAY,
@@ -139,6 +161,27 @@ pub(crate) static CLAIM_GROUP: Sql = sql!(
     TEXT_ARRAY,
     BYTEA_ARRAY,
     INTERVAL_ARRAY,
+    BYTEA_ARRAY,
+    TEXT_ARRAY,
+    BYTEA_ARRAY,
+    INTERVAL_ARRAY,
+    BYTEA_ARRAY,
+);
+
+/// Settles a group of claims for their owners.
+pub(crate) static SETTLE_GROUP: Sql = sql!(
+    "settle_group",
+    TEXT_ARRAY,
+    TEXT_ARRAY,
+    INT8_ARRAY,
+    BYTEA_ARRAY,
+    INT8_ARRAY,
+    INT8_ARRAY,
+    TIMESTAMPTZ_ARRAY,
+    TEXT_ARRAY,
+    TIMESTAMPTZ_ARRAY,
+    INT2_ARRAY,
+    BYTEA_ARRAY,
     BYTEA_ARRAY,
 );
 

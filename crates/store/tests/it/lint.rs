@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 /// Statements that serve requests, where a dialect has them. They have to go to one org's rows,
 /// whatever the database is.
-const HOT: [&str; 15] = [
+const HOT: [&str; 17] = [
     "insert_or_load.sql",
     "load.sql",
     "swap.sql",
     "settle.sql",
     "claim_group.sql",
+    "offer_group.sql",
+    "settle_group.sql",
     "swap_group.sql",
     "answer_load.sql",
     "open_insert.sql",

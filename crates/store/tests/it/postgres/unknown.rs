@@ -87,11 +87,10 @@ async fn a_group_whose_answer_is_lost_tells_the_truth_when_it_is_run_again() {
     };
     assert_eq!(seen.record.holder, offer(1).holder);
 
-    let next = after(&seen.record, done(seen.now, 1));
     // The connection is new; what follows has to be prepared on it already.
-    let next = after(&next, done(seen.now, 1));
+    let never = after(&seen.record, seen.record.state.clone());
     assert!(matches!(
-        ledger.swap(&key, &next, &after(&next, State::Free)).await,
+        ledger.swap(&key, &never, &after(&never, done(seen.now, 1))).await,
         Ok(Swap::Changed(_))
     ));
     let next = after(&seen.record, done(seen.now, 1));
