@@ -322,7 +322,7 @@ mod tests {
         for (armed, sentence) in [
             ("claim.sooner", "expected one of claim.before, "),
             ("claim.before:0", "expected NAME:NTH with NTH from 1"),
-            ("claim.before=fly", "expected abort, panic, error or stop"),
+            ("claim.before=fly", "expected abort, panic, error, stop or sleep:MILLISECONDS"),
             ("claim.before=error", no_error),
         ] {
             let (output, stderr) = run(armed);

@@ -162,10 +162,6 @@ pub(crate) static OFFER_GROUP: Sql = sql!(
     BYTEA_ARRAY,
     INTERVAL_ARRAY,
     BYTEA_ARRAY,
-    TEXT_ARRAY,
-    BYTEA_ARRAY,
-    INTERVAL_ARRAY,
-    BYTEA_ARRAY,
 );
 
 /// Settles a group of claims for their owners.

@@ -79,7 +79,7 @@ pub async fn intents_are_kept_from_claim_to_settlement<L: Ledger, A: Aging>(
     let finished = scope("org", "finished");
     let offered = Record { state: done(Time::EPOCH, 1), ..offer(1) };
     let arrived = ledger.insert_or_load(&finished, &offered, &intent_of("pay", 4)).await;
-    assert!(matches!(arrived, Ok(Arrived::Inserted(_))));
+    assert!(matches!(arrived, Ok(Arrived::Inserted(_))), "{arrived:?}");
     assert_eq!(ledger.intent(&finished).await, Ok(None), "what was never open has none");
 }
 
