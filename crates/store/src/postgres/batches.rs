@@ -14,7 +14,7 @@ use super::swaps::Swaps;
 use super::{Core, answers, sql};
 use crate::error::StoreError;
 use crate::{Arrived, Intent, Seen, Swap};
-use futures_util::future::{join_all, join5};
+use futures_util::future::{join, join_all, join5};
 use samekey_core::key::Scope;
 use samekey_core::record::Record;
 use std::sync::Arc;
@@ -28,8 +28,12 @@ const SETTINGS: &str = "; \
                      set local lock_timeout = '25ms'; \
                      set local plan_cache_mode = force_generic_plan; \
                      set local enable_seqscan = off; \
-                     set local enable_hashjoin = off; \
                      set local enable_mergejoin = off";
+
+/// Goes before the changes, which are joined with the keys' table: no whole table is hashed for them.
+/// Offers are joined with what was inserted of them, and there a hash is what keeps a group's cost in
+/// proportion to its size.
+const BEFORE_CHANGES: &str = "set local enable_hashjoin = off";
 
 /// The writes of one ledger.
 pub(super) struct Writes(pub(super) Arc<Core>);
@@ -115,11 +119,14 @@ async fn commit(
     let work = join5(
         connection.batch_execute(begin),
         run(connection, claim.as_ref(), claims.parameters()),
-        run(connection, swap.as_ref(), swaps.parameters()),
+        join(
+            set(connection, swap.as_ref().map(|_| BEFORE_CHANGES)),
+            run(connection, swap.as_ref(), swaps.parameters()),
+        ),
         join_all(removals),
         connection.batch_execute("commit"),
     );
-    let (begun, claimed, swapped, removed, committed) =
+    let (begun, claimed, (prepared, swapped), removed, committed) =
         within(ANSWER_TIME_MAX, Phase::Commit, work).await?;
     // What the server refused before the commit was not committed. What was lost on the way may be.
     let refused = |error: tokio_postgres::Error| {
@@ -127,12 +134,22 @@ async fn commit(
         failure::statement(&error, phase)
     };
     begun.map_err(refused)?;
-    let (claimed, swapped) = (claimed.map_err(refused)?, swapped.map_err(refused)?);
+    let claimed = claimed.map_err(refused)?;
+    prepared.map_err(refused)?;
+    let swapped = swapped.map_err(refused)?;
     for removed in removed {
         removed.map_err(refused)?;
     }
     committed.map_err(|error| failure::statement(&error, Phase::Commit))?;
     Ok((claimed, swapped))
+}
+
+/// Tells the server something, where there is something to tell.
+async fn set(connection: &Connection, words: Option<&str>) -> Result<(), tokio_postgres::Error> {
+    match words {
+        Some(words) => connection.batch_execute(words).await,
+        None => Ok(()),
+    }
 }
 
 /// Runs a statement that the group has a use for.
