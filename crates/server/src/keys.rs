@@ -3,6 +3,7 @@
 //! Every decision names what the person saw ([`View`]); if the record is another one by then, nothing is
 //! written. Every decision leaves an account with a note and the evidence, which is never changed.
 
+use crate::external::{StoredRequest, decode_request};
 use samekey_core::key::Scope;
 use samekey_core::lease::Hold;
 use samekey_core::policy::Policy;
@@ -45,6 +46,14 @@ pub struct Shown {
     pub intent: Option<Intent>,
     /// What persons decided about it so far, the oldest first.
     pub decisions: Vec<Decided>,
+}
+
+impl Shown {
+    /// The request as it was claimed, so that a person can see what was asked for; nothing where none is
+    /// kept (a finished key, or an opaque counterparty).
+    pub fn request(&self) -> Option<StoredRequest> {
+        decode_request(self.intent.as_ref()?.request.as_ref()?)
+    }
 }
 
 /// Who decides, and on what grounds.

@@ -25,7 +25,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
+/// How often the open records are counted for the metrics. Counting reads them all, so it is not done for
+/// every pass.
+const COUNT_EVERY: Duration = Duration::from_secs(60);
+/// The states of open records, as the gauge `samekey_open_records` names them.
+const OPEN_STATES: [&str; 3] = ["running", "unknown", "review"];
 /// How many organisations one page of the scan holds.
 const ORGS_PAGE: u32 = 100;
 
@@ -199,7 +205,12 @@ impl<S: Ledger> External<S> {
     pub fn spawn_recovery(&self, plan: RecoveryPlan) -> Recovery {
         let external = self.clone();
         Recovery(tokio::spawn(async move {
+            let mut counted: Option<Instant> = None;
             loop {
+                if counted.is_none_or(|at| at.elapsed() >= COUNT_EVERY) {
+                    external.count_open().await;
+                    counted = Some(Instant::now());
+                }
                 // An error is in the log and the metrics already; the next pass tries again.
                 let busy = external.recover(plan).await.is_ok_and(|pass| pass.looked_at > 0);
                 if !busy {
@@ -207,6 +218,25 @@ impl<S: Ledger> External<S> {
                 }
             }
         }))
+    }
+
+    /// Publishes how many records of this route are open, as the gauge `samekey_open_records` by route
+    /// and state.
+    async fn count_open(&self) {
+        let route = self.route().name();
+        match self.shared().store.count_open().await {
+            Ok(counts) => {
+                for state in OPEN_STATES {
+                    let mine = counts.iter().find(|it| it.route == route && it.state == state);
+                    let count = mine.map_or(0, |it| u32::try_from(it.count).unwrap_or(u32::MAX));
+                    metrics::gauge!("samekey_open_records", "route" => route.to_owned(), "state" => state)
+                        .set(f64::from(count));
+                }
+            }
+            Err(error) => {
+                self.shared().signals.emit(self.route(), Signal::StoreFailed(error.kind()));
+            }
+        }
     }
 
     /// Looks at everything that is due once, and says what came of it.

@@ -15,12 +15,16 @@ use std::process::ExitCode;
 
 /// Show one key: its state, its view, and what persons decided about it
 ///
-/// The outbound key is the one under which the counterparty knows the command: ask there with it. No
-/// request and no stored answer is shown, since both may hold what is nobody's business.
+/// The outbound key is the one under which the counterparty knows the command: ask there with it. The
+/// request of an open key is kept where the counterparty can be asked; it may hold what is nobody's
+/// business, so it is shown only with --request. No stored answer is shown.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]
     target: Target,
+    /// Show the request too, while the key is open and it is kept
+    #[arg(long)]
+    request: bool,
     /// For whom it is printed
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -40,6 +44,7 @@ struct Page {
     questions_asked: Option<u32>,
     next_question: Option<String>,
     lease_ends: Option<String>,
+    request: Option<String>,
     answer_status: Option<u16>,
     answer_kept: Option<bool>,
     kept_until: String,
@@ -65,7 +70,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
             Store::Sqlite(ledger) => show(&ledger, &scope).await?,
         })
     })?;
-    let page = Page::of(&arguments.target, &shown);
+    let mut page = Page::of(&arguments.target, &shown);
+    if arguments.request {
+        page.request = shown.request().map(|request| {
+            let body = String::from_utf8_lossy(request.body());
+            format!("{} {} {body}", request.method(), request.uri())
+        });
+    }
     match arguments.format {
         Format::Text => say(&page.text())?,
         Format::Json => say(&format!("{}\n", json(&page)?))?,
@@ -100,6 +111,7 @@ impl Page {
             questions_asked: None,
             next_question: None,
             lease_ends: None,
+            request: None,
             answer_status: None,
             answer_kept: None,
             kept_until: second(record.keep_until),
@@ -139,6 +151,7 @@ impl Page {
             ("view", Some(self.view.clone())),
             ("route", self.route.as_deref().map(escaped)),
             ("outbound key", self.outbound_key.clone()),
+            ("request", self.request.as_deref().map(escaped)),
             ("questions asked", self.questions_asked.map(|asked| asked.to_string())),
             ("next question", self.next_question.clone()),
             ("lease ends", self.lease_ends.clone()),

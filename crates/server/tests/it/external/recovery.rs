@@ -20,7 +20,7 @@ on_every_store!(
     t62_a_stopped_owner_changes_nothing_and_gets_the_answer,
     b16_a_late_answer_is_evidence,
     t84_two_workers_share_what_is_due,
-    p26_a_late_answer_on_a_free_key_is_an_alarm,
+    p30_a_late_answer_on_a_free_key_is_an_alarm,
     a_lapsed_claim_that_nobody_can_be_asked_about_waits_for_a_person,
     one_org_with_many_open_keys_keeps_no_other_waiting,
 );
@@ -251,7 +251,7 @@ async fn t84_two_workers_share_what_is_due<H: Home>() {
 }
 
 /// Somebody declared that nothing ran, and it had: nothing can undo that, but it is not silent.
-async fn p26_a_late_answer_on_a_free_key_is_an_alarm<H: Home>() {
+async fn p30_a_late_answer_on_a_free_key_is_an_alarm<H: Home>() {
     let choices = Choices { run_max: Duration::from_secs(60), ..opaque() };
     let world = World::<H>::new(choices).await;
     world.provider.plan(Plan::Wait);
@@ -337,4 +337,39 @@ async fn t63_not_found_is_proof_only_after_its_time_and_twice() {
     assert!(proofs >= 2, "{proofs} questions are no proof");
     assert_eq!(world.pay("k").await.status, 201);
     assert_eq!(world.provider.effects(), 1);
+}
+
+/// Open records are counted by route and state, for whoever watches.
+#[tokio::test]
+async fn open_records_are_a_metric() {
+    use super::home::Memory;
+    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+    let world = World::<Memory>::new(opaque()).await;
+    for key in ["one", "two"] {
+        world.provider.plan(Plan::LoseAnswer);
+        world.pay(key).await;
+    }
+    let recorder = DebuggingRecorder::new();
+    let snapshots = recorder.snapshotter();
+    let _metrics = metrics::set_default_local_recorder(&recorder);
+    let recovery = world.external.spawn_recovery(plan());
+    let mut found = std::collections::BTreeMap::new();
+    for _ in 0..400 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        for (key, _, _, value) in snapshots.snapshot().into_vec() {
+            let key = key.key();
+            let state = key.labels().find(|label| label.key() == "state");
+            if let (DebugValue::Gauge(count), Some(state)) = (value, state)
+                && key.name() == "samekey_open_records"
+            {
+                found.insert(state.value().to_owned(), count.into_inner());
+            }
+        }
+        if found.len() == 3 {
+            break;
+        }
+    }
+    drop(recovery);
+    let counts: Vec<(&str, f64)> = found.iter().map(|(state, n)| (state.as_str(), *n)).collect();
+    assert_eq!(counts, [("review", 2.0), ("running", 0.0), ("unknown", 0.0)]);
 }

@@ -142,7 +142,7 @@ async fn b37_a_store_lost_after_the_work_gets_its_answer_later() {
 
 /// A lease that cannot be renewed ends the call before it ends itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p33_without_its_store_a_call_stops_before_its_lease_ends() {
+async fn p32_without_its_store_a_call_stops_before_its_lease_ends() {
     let world = World::with(Choices { run_max: Duration::from_secs(60), ..answers(None) }, 2).await;
     world.provider.plan(Plan::Hang);
     let began = tokio::time::Instant::now();
