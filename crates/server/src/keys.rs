@@ -20,20 +20,24 @@ pub struct Keys<'a, S>(&'a S);
 
 /// What a person has on the screen: whoever decides says which state of the record it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View(Hold);
+pub struct View {
+    hold: Hold,
+    revision: u64,
+}
 
 impl View {
     /// The view of this record.
     pub fn of(record: &Record) -> View {
-        View(record.hold())
+        View { hold: record.hold(), revision: record.revision }
     }
 }
 
 impl fmt::Display for View {
-    /// The fence and the beginning of the owner's token, as in `3-9f2c01ab`.
+    /// The fence, the revision and the beginning of the owner's token, as in `3.7-9f2c01ab`: whatever
+    /// is written to the key makes it another view.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-", self.0.fence)?;
-        self.0.owner.bytes().iter().take(4).try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "{}.{}-", self.hold.fence, self.revision)?;
+        self.hold.owner.bytes().iter().take(4).try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -200,7 +204,7 @@ impl<'a, S: Ledger> Keys<'a, S> {
         }
         // Retention is the only thing of a policy that counts here, and a decision never shortens it.
         let policy = Policy::default();
-        let (next, verdict) = step(seen.record.clone(), input(current.0), seen.now, &policy);
+        let (next, verdict) = step(seen.record.clone(), input(current.hold), seen.now, &policy);
         if verdict == Verdict::StaleView {
             return Err(Undecided::NotInState(state_name(&seen.record.state)));
         }

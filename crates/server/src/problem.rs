@@ -197,7 +197,7 @@ impl Problem {
                     "store-unavailable",
                     "The ledger of keys cannot be reached",
                     API,
-                    "Nothing ran: send the same request with the same key again after Retry-After.",
+                    "Nothing ran now: send the same request with the same key again after Retry-After.",
                 ),
                 Some(RetryAfter::MIN),
             ),

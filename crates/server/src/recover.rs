@@ -185,6 +185,8 @@ pub struct RecoveryPass {
     pub freed: u64,
     /// Keys that wait for a person now.
     pub handed_over: u64,
+    /// Keys at which the store failed; they are as due as before.
+    pub failed: u64,
 }
 
 /// A recovery at work. It ends when this is dropped: a question on its way is given up, and is asked
@@ -212,7 +214,9 @@ impl<S: Ledger> External<S> {
                     counted = Some(Instant::now());
                 }
                 // An error is in the log and the metrics already; the next pass tries again.
-                let busy = external.recover(plan).await.is_ok_and(|pass| pass.looked_at > 0);
+                // A store that fails at every key is not asked again at once: what is due stays due.
+                let busy =
+                    external.recover(plan).await.is_ok_and(|pass| pass.looked_at > pass.failed);
                 if !busy {
                     tokio::time::sleep(plan.every).await;
                 }
@@ -288,6 +292,7 @@ impl RecoveryPass {
     fn count(&mut self, ended: turn::Turn) {
         self.looked_at += 1;
         self.asked += u64::from(ended.asked);
+        self.failed += u64::from(ended.failed);
         match ended.end {
             turn::End::Settled => self.settled += 1,
             turn::End::Freed => self.freed += 1,

@@ -13,7 +13,7 @@ pub use sqlite::TABLE as SQLITE_TABLE;
 pub use terms::{Flags, Kind, Terms};
 
 use crate::provider::{Known, Provider, Sent};
-use crate::shop::{AMOUNT_MAX, Refusal, refuse_encoded};
+use crate::shop::{AMOUNT_MAX, Refusal, is_list, refuse_encoded};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::Full;
@@ -67,6 +67,9 @@ impl NewPayment {
 
     fn read(body: &[u8]) -> Result<NewPayment, String> {
         const EXPECTED: &str = r#"expected {"order_id": "ORD-1", "amount": 1200}"#;
+        if is_list(body) {
+            return Err(format!("the body cannot be read as a payment: it is a list; {EXPECTED}"));
+        }
         let payment: NewPayment = serde_json::from_slice(body).map_err(|error| {
             format!("the body cannot be read as a payment: {error}; {EXPECTED}")
         })?;
@@ -96,12 +99,13 @@ impl NewPayment {
 /// Where payments can be read again. It is written before a payment is settled, as often as it takes,
 /// so that no settled payment is missing.
 pub trait Book: Ledger {
-    /// Keeps a payment of this organisation; one that is there already stays as it is.
+    /// Keeps a payment of this organisation; one that is there already stays as it is. False where
+    /// another payment has its id.
     fn keep(
         &self,
         org: &Org,
         payment: &Payment,
-    ) -> impl Future<Output = Result<(), BoxError>> + Send;
+    ) -> impl Future<Output = Result<bool, BoxError>> + Send;
     /// Reads a payment of this organisation.
     fn find(
         &self,
@@ -124,12 +128,13 @@ pub struct Desk<S> {
     external: External<S>,
     engine: Engine<S>,
     provider: Provider,
+    kind: Kind,
 }
 
 impl<S> Clone for Desk<S> {
     fn clone(&self) -> Desk<S> {
         let (external, engine) = (self.external.clone(), self.engine.clone());
-        Desk { external, engine, provider: self.provider.clone() }
+        Desk { external, engine, provider: self.provider.clone(), kind: self.kind }
     }
 }
 
@@ -182,18 +187,28 @@ impl<S: Book> Desk<S> {
             }
         };
         let external = external.map_err(|fault| other(fault.to_string()))?;
-        Ok(Desk { external, engine: engine.clone(), provider })
+        Ok(Desk { external, engine: engine.clone(), provider, kind: terms.kind })
     }
 
     async fn pay(&self, caller: &Caller, request: Request, payment: NewPayment) -> Response {
         let (engine, provider) = (self.engine.clone(), self.provider.clone());
         let org = caller.org.clone();
+        let kind = self.kind;
         let call = async move |call: Call| -> Result<Outcome, BoxError> {
             Ok(match provider.pay(&payment, call.outbound_key()).await {
                 Sent::Paid(id) => {
                     let paid = payment.paid(id);
-                    // Where this fails, the payment is asked about and kept then.
-                    engine.store().keep(&org, &paid).await?;
+                    match engine.store().keep(&org, &paid).await {
+                        Ok(true) => {}
+                        // The id is another payment's: what the provider says cannot be right.
+                        Ok(false) => return Ok(Outcome::Unknown(Reason::FoundDifferent)),
+                        // Where nobody can be asked later, the answer that came is not given up.
+                        Err(_) if kind == Kind::Opaque => tracing::error!(
+                            "a payment was made and could not be written into the book; it can be found at the provider"
+                        ),
+                        // It is asked about, and kept then.
+                        Err(error) => return Err(error),
+                    }
                     Outcome::finished(created(&paid)?.map(Full::new))
                 }
                 Sent::Refused(status) => Outcome::finished(refused(status)?.map(Full::new)),
@@ -229,7 +244,9 @@ impl<S: Book> Ask for Questions<S> {
         Ok(match known {
             Known::Paid(id) => {
                 let paid = payment.paid(id);
-                self.engine.store().keep(&question.org, &paid).await?;
+                if !self.engine.store().keep(&question.org, &paid).await? {
+                    return Ok(Finding::Different);
+                }
                 Finding::Executed(Found::Answer(created(&paid)?))
             }
             Known::Refused(status) => Finding::Refused(Found::Answer(refused(status)?)),

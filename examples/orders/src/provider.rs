@@ -26,7 +26,7 @@ const ID_CHARACTERS_MAX: usize = 64;
 pub struct Provider(Wire);
 
 /// What became of a payment that was sent.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It was executed, under this id.
     Paid(String),
@@ -146,7 +146,8 @@ impl Told {
     }
 }
 
-fn is_id(id: &str) -> bool {
+/// Whether this can be the id of a payment: it is part of a path and of a primary key.
+pub fn is_id(id: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     !id.is_empty() && id.len() <= ID_CHARACTERS_MAX && id.bytes().all(plain)
 }
@@ -156,19 +157,26 @@ fn sent(status: StatusCode, told: Option<&Told>, payment: &NewPayment, key: Outb
     let error = told.and_then(|told| told.error.as_deref());
     match status.as_u16() {
         200 | 201 => match told {
-            Some(told) => match told.id_if(payment, key) {
-                Some(id) => Sent::Paid(id),
-                None => Sent::Unclear(Reason::FoundDifferent),
+            Some(told) => match (told.status.as_deref(), told.id_if(payment, key)) {
+                (Some("succeeded"), Some(id)) => Sent::Paid(id),
+                (Some("declined"), Some(_)) => Sent::Refused(StatusCode::PAYMENT_REQUIRED),
+                (Some("pending"), _) => Sent::Pending,
+                (Some("succeeded" | "declined"), None) => Sent::Unclear(Reason::FoundDifferent),
+                // A word that is not in the provider's protocol is no word.
+                (Some(_) | None, _) => Sent::Unclear(Reason::ServerError),
             },
             // It was executed, and which payment it is has to be asked.
             None => Sent::Unclear(Reason::ConnectionLost),
         },
-        401 | 403 | 407 | 413 | 421 | 425 | 429 => Sent::NotNow(status),
+        // A proxy on the way, or a wrong address, answers with such a status as well, and knows nothing
+        // of what the provider has done: only the provider's own document is its word.
+        401 | 403 | 407 | 413 | 421 | 425 | 429 if error.is_some() => Sent::NotNow(status),
         409 if error == Some("in_progress") => Sent::Pending,
         // Another command under our key: no attempt of ours may be sent again.
         422 if error == Some("key_reused") => Sent::Unclear(Reason::FoundDifferent),
+        402 if told.is_some() => Sent::Refused(status),
         408 => Sent::Unclear(Reason::ServerError),
-        400..=499 => Sent::Refused(status),
+        400..=499 if error.is_some() => Sent::Refused(status),
         // Server errors, redirects, "accepted" and whatever else is no final word.
         _ => Sent::Unclear(Reason::ServerError),
     }
@@ -208,6 +216,9 @@ mod tests {
     #[test]
     fn what_each_answer_proves() {
         let ours = body(1_200, "ORD-1", "EUR", "succeeded");
+        let pending = body(1_200, "ORD-1", "EUR", "pending");
+        let declined = body(1_200, "ORD-1", "EUR", "declined");
+        let failed = body(1_200, "ORD-1", "EUR", "failed");
         let unclear = Sent::Unclear(Reason::ServerError);
         for (status, body, expected) in [
             (201, ours.as_str(), Sent::Paid("PAY-1".to_owned())),
@@ -215,14 +226,21 @@ mod tests {
             (201, "<html>", Sent::Unclear(Reason::ConnectionLost)),
             (202, ours.as_str(), Sent::Unclear(Reason::ServerError)),
             (307, "", Sent::Unclear(Reason::ServerError)),
-            (401, "", Sent::NotNow(StatusCode::UNAUTHORIZED)),
+            (401, r#"{"error":"unauthorised"}"#, Sent::NotNow(StatusCode::UNAUTHORIZED)),
+            (401, "", unclear.clone()),
+            (404, "<html>", unclear.clone()),
+            (404, r#"{"error":"no_such_route"}"#, Sent::Refused(StatusCode::NOT_FOUND)),
+            (201, pending.as_str(), Sent::Pending),
+            (201, declined.as_str(), Sent::Refused(StatusCode::PAYMENT_REQUIRED)),
+            (201, failed.as_str(), unclear.clone()),
             (402, ours.as_str(), Sent::Refused(StatusCode::PAYMENT_REQUIRED)),
             (408, "", Sent::Unclear(Reason::ServerError)),
             (409, r#"{"error":"in_progress"}"#, Sent::Pending),
             (409, r#"{"error":"duplicate"}"#, Sent::Refused(StatusCode::CONFLICT)),
             (422, r#"{"error":"key_reused"}"#, Sent::Unclear(Reason::FoundDifferent)),
-            (422, "", Sent::Refused(StatusCode::UNPROCESSABLE_ENTITY)),
-            (429, "", Sent::NotNow(StatusCode::TOO_MANY_REQUESTS)),
+            (422, r#"{"error":"bad_amount"}"#, Sent::Refused(StatusCode::UNPROCESSABLE_ENTITY)),
+            (422, "", unclear.clone()),
+            (429, r#"{"error":"rate_limited"}"#, Sent::NotNow(StatusCode::TOO_MANY_REQUESTS)),
             (500, ours.as_str(), unclear),
             (599, "", Sent::Unclear(Reason::ServerError)),
         ] {

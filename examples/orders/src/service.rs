@@ -1,6 +1,7 @@
 //! The routes of the service.
 
 use crate::payments::{NewPayment, Payments};
+use crate::provider::is_id;
 use crate::shop::{NewOrder, Shop};
 use crate::tokens::Tokens;
 use axum::Router;
@@ -79,7 +80,12 @@ async fn read_payment(
     Path(id): Path<String>,
 ) -> Response {
     let Some(caller) = app.tokens.caller(&headers) else { return unauthorised() };
-    match app.payments.read(&caller.org, &id).await {
+    // What is no id names no payment, and no database is asked about it.
+    let found = match is_id(&id) {
+        true => app.payments.read(&caller.org, &id).await,
+        false => Ok(None),
+    };
+    match found {
         Ok(Some(payment)) => axum::Json(payment).into_response(),
         Ok(None) => plain(StatusCode::NOT_FOUND, "this organisation has no payment with that id"),
         Err(_) => try_later(),

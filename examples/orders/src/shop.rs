@@ -58,6 +58,9 @@ impl NewOrder {
 
     fn read(body: &[u8]) -> Result<NewOrder, String> {
         const EXPECTED: &str = r#"expected {"amount": 1200}, with an optional "cart""#;
+        if is_list(body) {
+            return Err(format!("the body cannot be read as an order: it is a list; {EXPECTED}"));
+        }
         let order: NewOrder = serde_json::from_slice(body)
             .map_err(|error| format!("the body cannot be read as an order: {error}; {EXPECTED}"))?;
         if order.amount < 1 || order.amount > AMOUNT_MAX {
@@ -76,6 +79,11 @@ impl NewOrder {
             Some(_) | None => Ok(order),
         }
     }
+}
+
+/// Whether a body is a JSON list: a list of the right values would be read as an object otherwise.
+pub fn is_list(body: &[u8]) -> bool {
+    body.trim_ascii_start().first() == Some(&b'[')
 }
 
 /// Refuses a body that is not sent as it is.

@@ -11,7 +11,7 @@ use samekey_store::{Ledger, StoreError, Swap, crash_point};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -40,11 +40,13 @@ pub(super) struct Lease<'a, S> {
 pub(super) struct Deadline {
     from: Instant,
     micros: Arc<AtomicU64>,
+    /// Whether the call was begun; before that nothing can have been sent.
+    begun: Arc<AtomicBool>,
 }
 
 impl Deadline {
     fn new(from: Instant) -> Deadline {
-        Deadline { from, micros: Arc::default() }
+        Deadline { from, micros: Arc::default(), begun: Arc::default() }
     }
 
     fn put(&self, at: Instant) {
@@ -54,6 +56,11 @@ impl Deadline {
 
     fn at(&self) -> Instant {
         self.from + Duration::from_micros(self.micros.load(Ordering::SeqCst))
+    }
+
+    /// Whether the call was begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::SeqCst)
     }
 
     fn is_over(&self) -> bool {
@@ -76,6 +83,7 @@ impl<F: Future> Future for UnderLease<F> {
         if self.deadline.is_over() {
             return Poll::Ready(None);
         }
+        self.deadline.begun.store(true, Ordering::SeqCst);
         self.call.as_mut().poll(context).map(Some)
     }
 }

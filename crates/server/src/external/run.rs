@@ -55,6 +55,8 @@ pub(super) enum Ended {
     Final(Captured),
     /// Nothing ran; the caller gets this.
     Nothing(Captured),
+    /// The call was never begun: nothing was sent, and the key is given back.
+    Unbegun,
     /// Nobody knows. The counterparty's answer goes to the caller, if there is one.
     Doubt(Reason, Option<Captured>),
 }
@@ -102,6 +104,7 @@ where
             Ended::Final(captured) | Ended::Nothing(captured) | Ended::Doubt(_, Some(captured)) => {
                 captured.into_response()
             }
+            Ended::Unbegun => Problem::StoreUnavailable.into_response(None),
             // Without a key nobody can ask again.
             Ended::Doubt(_, None) => Problem::OutcomeUnknown.into_response(None),
         }
@@ -260,18 +263,28 @@ where
         }
     });
     let working = working.catch_unwind();
-    let ended = match lease {
+    let ended: std::thread::Result<Ended> = match lease {
         Some(lease) => {
             let deadline = lease.deadline();
-            let working = UnderLease { call: Box::pin(working), deadline };
-            tokio::select! {
+            let working = UnderLease { call: Box::pin(working), deadline: deadline.clone() };
+            let given_up = tokio::select! {
                 biased;
-                reason = lease.keep() => return Ended::Doubt(reason, None),
+                reason = lease.keep() => reason,
                 ended = working => match ended {
-                    Some(ended) => ended,
-                    None => return Ended::Doubt(Reason::LeaseLapsed, None),
+                    Some(ended) => {
+                        return ended
+                            .unwrap_or(Ended::Doubt(Reason::HandlerPanicked, None))
+                            .by_policy(route.policy());
+                    }
+                    None => Reason::LeaseLapsed,
                 },
-            }
+            };
+            // The store took so long over the claim that its lease was over before the call began.
+            return if deadline.has_begun() {
+                Ended::Doubt(given_up, None)
+            } else {
+                Ended::Unbegun
+            };
         }
         None => match tokio::time::timeout(run_max, working).await {
             Ok(ended) => ended,
@@ -308,7 +321,7 @@ impl Ended {
     pub(super) fn input(&self, hold: Hold, route: &Route) -> Input {
         match self {
             Ended::Final(captured) => Input::Settle(hold, captured.receipt(route)),
-            Ended::Nothing(_) => Input::Release(hold),
+            Ended::Nothing(_) | Ended::Unbegun => Input::Release(hold),
             Ended::Doubt(reason, _) => Input::Doubt(hold, *reason),
         }
     }

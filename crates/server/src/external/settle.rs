@@ -157,6 +157,10 @@ fn answer<S>(shared: &Shared<S>, command: &Command, ended: Ended, written: Writt
             signals.emit(&command.route, signal);
             command.first(captured.into_response())
         }
+        (Ended::Unbegun, Verdict::Freed) => {
+            signals.emit(&command.route, signal);
+            Problem::StoreUnavailable.into_response(Some(&command.scope.key))
+        }
         (Ended::Doubt(_, None), Verdict::Freed) => {
             signals.emit(&command.route, signal);
             Problem::OutcomePending(RetryAfter::MIN).into_response(Some(&command.scope.key))
@@ -174,7 +178,7 @@ fn answer<S>(shared: &Shared<S>, command: &Command, ended: Ended, written: Writt
             Problem::OutcomeUnknown.into_response(Some(&command.scope.key))
         }
         // Somebody else holds the key by now: what the row says is the answer.
-        (Ended::Final(_) | Ended::Nothing(_) | Ended::Doubt(..), _) => {
+        (Ended::Final(_) | Ended::Nothing(_) | Ended::Unbegun | Ended::Doubt(..), _) => {
             signals.emit(&command.route, signal);
             by_row(shared, command, &written.seen)
         }

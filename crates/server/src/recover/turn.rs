@@ -27,6 +27,8 @@ const TRY_PAUSE: Duration = Duration::from_millis(50);
 /// How a turn ended.
 pub(super) struct Turn {
     pub(super) asked: bool,
+    /// Whether the store failed, so that the key is as due as before.
+    pub(super) failed: bool,
     pub(super) end: End,
 }
 
@@ -49,7 +51,7 @@ pub(super) async fn turn<S: Ledger>(
         Err(error) => {
             let signal = Signal::StoreFailed(error.kind());
             external.shared().signals.emit(external.route(), signal);
-            Turn { asked: false, end: End::Open }
+            Turn { asked: false, failed: true, end: End::Open }
         }
     }
 }
@@ -61,7 +63,7 @@ async fn take_turn<S: Ledger>(
 ) -> Result<Turn, StoreError> {
     let shared = external.shared();
     let (store, route) = (&shared.store, external.route());
-    let over = |end| Ok(Turn { asked: false, end });
+    let over = |end| Ok(Turn { asked: false, failed: false, end });
     let seen = store.load(scope).await?;
     let owner = new_owner()?;
     let (next, verdict) =
@@ -88,7 +90,7 @@ async fn take_turn<S: Ledger>(
     if let Some(signal) = signal_of(&verdict) {
         shared.signals.emit(route, signal);
     }
-    Ok(Turn { asked: true, end: end_of(&verdict) })
+    Ok(Turn { asked: true, failed: false, end: end_of(&verdict) })
 }
 
 /// The question about a record; nothing where its intent is gone or cannot be read, which only a hand

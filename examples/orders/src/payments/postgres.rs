@@ -17,17 +17,21 @@ pub const TABLE: &str = "
 const INSERT: &str = "
     insert into payments (id, org_id, order_id, amount)
     values ($1, $2, $3, $4)
-    on conflict (id) do nothing";
+    on conflict (id) do update
+    set id = excluded.id
+    where payments.org_id = excluded.org_id
+      and payments.order_id = excluded.order_id
+      and payments.amount = excluded.amount";
 const READ: &str = "select order_id, amount from payments where org_id = $1 and id = $2";
 
 impl Book for PostgresLedger {
-    async fn keep(&self, org: &Org, payment: &Payment) -> Result<(), BoxError> {
+    async fn keep(&self, org: &Org, payment: &Payment) -> Result<bool, BoxError> {
         let client = self.pool().get().await?;
         let insert = client.prepare_cached(INSERT).await?;
-        client
+        let kept = client
             .execute(&insert, &[&payment.id, &org.as_str(), &payment.order_id, &payment.amount])
             .await?;
-        Ok(())
+        Ok(kept == 1)
     }
 
     async fn find(&self, org: &Org, id: &str) -> Result<Option<Payment>, BoxError> {

@@ -17,19 +17,22 @@ pub const TABLE: &str = "
 const INSERT: &str = "
     insert into payments (id, org_id, order_id, amount)
     values (?1, ?2, ?3, ?4)
-    on conflict (id) do nothing";
+    on conflict (id) do update
+    set id = excluded.id
+    where payments.org_id = excluded.org_id
+      and payments.order_id = excluded.order_id
+      and payments.amount = excluded.amount";
 const READ: &str = "select order_id, amount from payments where org_id = ?1 and id = ?2";
 
 impl Book for SqliteLedger {
-    async fn keep(&self, org: &Org, payment: &Payment) -> Result<(), BoxError> {
+    async fn keep(&self, org: &Org, payment: &Payment) -> Result<bool, BoxError> {
         let (org, payment) = (org.clone(), payment.clone());
         let kept = self.write(move |connection| {
             let row = params![payment.id, org.as_str(), payment.order_id, payment.amount];
             let kept = connection.prepare_cached(INSERT).and_then(|mut insert| insert.execute(row));
             AtomicEnd::Commit(kept)
         });
-        kept.await??;
-        Ok(())
+        Ok(kept.await?? == 1)
     }
 
     async fn find(&self, org: &Org, id: &str) -> Result<Option<Payment>, BoxError> {

@@ -48,12 +48,26 @@ impl Address {
                 "the provider's address carries a credential; give it with --provider-token",
             );
         }
+        if text.contains('#') {
+            return Err("the provider's address has a fragment; expected http://HOST:PORT");
+        }
         if uri.query().is_some() {
             return Err("the provider's address has a query; expected http://HOST:PORT");
         }
+        // A port that cannot be read is not one that was left out.
+        let rest = authority.as_str().trim_start_matches(authority.host());
+        let port = match (authority.port_u16(), rest.is_empty()) {
+            (Some(port), _) if port != 0 => port,
+            (None, true) => HTTP_PORT,
+            (Some(_) | None, _) => {
+                return Err(
+                    "the provider's address has no port that can be used; expected http://HOST:PORT with a port from 1 to 65535",
+                );
+            }
+        };
         Ok(Address {
             host: authority.host().trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(HTTP_PORT),
+            port,
             authority: HeaderValue::from_str(authority.as_str()).map_err(|_| EXPECTED)?,
             path: uri.path().trim_end_matches('/').to_owned(),
         })

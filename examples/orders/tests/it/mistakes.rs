@@ -25,6 +25,7 @@ async fn a_wrong_body_gets_one_sentence_and_claims_nothing(which: Which) {
         ("amount=1200", "cannot be read as an order"),
         ("{", "cannot be read as an order"),
         ("[1200]", "cannot be read as an order"),
+        ("[1200, null]", "it is a list"),
         ("{}", "missing field `amount`"),
         (r#"{"amount": "1200"}"#, "expected i64"),
         (r#"{"amount": 12.5}"#, "expected i64"),

@@ -113,6 +113,7 @@ async fn a_wrong_payment_gets_one_sentence_and_claims_nothing(which: Which) {
     for (body, part) in [
         ("", "cannot be read as a payment"),
         ("[1200]", "cannot be read as a payment"),
+        (r#"["ORD-1", 1200]"#, "it is a list"),
         (r#"{"amount": 1200}"#, "missing field `order_id`"),
         (r#"{"order_id": "ORD-1"}"#, "missing field `amount`"),
         (r#"{"order_id": "ORD-1", "amount": 12.5}"#, "expected i64"),

@@ -185,7 +185,7 @@ async fn credentials_that_are_refused_are_ours_and_free_the_key(which: Which) {
             &lab,
             &format!(
                 r#"{{"rules": [{{"process": "never", "answer": {{"status": {theirs},
-                     "body": {{"text": "SECRET"}}, "headers": [["WWW-Authenticate", "Bearer"]]}}}}]}}"#
+                     "body": {{"text": "{{\"error\": \"not_now\", \"why\": \"SECRET\"}}"}}, "headers": [["WWW-Authenticate", "Bearer"]]}}}}]}}"#
             ),
         );
         let reply = pay(shop.address, "alpha-token", "k-1", BODY).await;
@@ -196,6 +196,20 @@ async fn credentials_that_are_refused_are_ours_and_free_the_key(which: Which) {
     force(&lab, "{}");
     assert_eq!(pay(shop.address, "alpha-token", "k-1", BODY).await.status, 201);
     assert_eq!(lab.counts().payments, 1);
+    // Without the provider's own document it may be a proxy's word, or a wrong address's.
+    for (number, status) in [401, 404, 429].into_iter().enumerate() {
+        let rule = format!(
+            r#"{{"rules": [{{"process": "normal", "times": 1, "answer": {{"status": {status},
+                 "body": {{"text": "<html>"}}}}}}]}}"#
+        );
+        force(&lab, &rule);
+        let key = format!("k-proxy-{number}");
+        let reply = pay(shop.address, "alpha-token", &key, BODY).await;
+        assert_eq!((reply.status, code(&reply).as_str()), (409, "samekey.outcome-pending"));
+        let (found, _) = pay_until_final(|| shop.address, "alpha-token", &key, BODY).await;
+        assert_eq!((found.status, found.is_replay()), (201, true), "{status}");
+    }
+    assert_eq!(lab.counts().payments, 4);
 }
 
 async fn a_declined_payment_stays_declined(which: Which) {

@@ -32,7 +32,7 @@ const LOCATION_BYTES_MAX: usize = 2_048;
 #[command(
     verbatim_doc_comment,
     after_help = "Example:\n  \
-    samekey keys resolve alpha order-7 --view 3-9f2c01ab --as executed --status 201 --location /payments/PAY-7 \\\n    \
+    samekey keys resolve alpha order-7 --view 3.7-9f2c01ab --as executed --status 201 --location /payments/PAY-7 \\\n    \
     --person 'M. Sato' --note 'paid, answer lost in the outage' --evidence 'provider statement 2026-11-30, line 12'"
 )]
 pub struct Resolve {

@@ -11,6 +11,7 @@ use samekey_core::step::Decision;
 on_every_store!(
     a_person_settles_frees_or_closes,
     a_stale_view_is_refused,
+    p42_a_view_of_an_earlier_state_decides_nothing,
     without_grounds_nothing_is_decided,
     forget_removes_the_answer_and_keeps_the_fact,
 );
@@ -79,6 +80,28 @@ async fn a_stale_view_is_refused<H: Home>() {
     assert!(matches!(none, Err(Undecided::Unknown)));
 }
 
+/// What a person saw is the whole record: a view of the key while it still ran decides nothing later.
+async fn p42_a_view_of_an_earlier_state_decides_nothing<H: Home>() {
+    let choices =
+        samekey_core::policy::Choices { run_max: std::time::Duration::from_secs(60), ..opaque() };
+    let world = World::<H>::new(choices).await;
+    world.provider.plan(Plan::Wait);
+    let (_, view) = tokio::join!(world.pay("k"), async {
+        world.provider.reached().await;
+        let view = View::of(&world.record("k").await).to_string();
+        world.provider.go();
+        view
+    });
+    let keys = Keys::of(world.store());
+    let refused = keys.forget(&scope("alpha", "k"), &view, &person()).await;
+    assert!(matches!(refused, Err(Undecided::StaleView(_))), "{refused:?}");
+    let now = View::of(&world.record("k").await).to_string();
+    assert_ne!(now, view);
+    keys.forget(&scope("alpha", "k"), &now, &person()).await.unwrap();
+    let again = keys.forget(&scope("alpha", "k"), &now, &person()).await;
+    assert!(matches!(again, Err(Undecided::StaleView(_))), "{again:?}");
+}
+
 async fn without_grounds_nothing_is_decided<H: Home>() {
     let world = World::<H>::new(opaque()).await;
     let keys = Keys::of(world.store());
@@ -111,6 +134,7 @@ async fn forget_removes_the_answer_and_keeps_the_fact<H: Home>() {
     let accounts = world.store().decisions(&scope("alpha", "k")).await.unwrap();
     assert_eq!(accounts[0].decision, "forget");
     // Once more changes nothing, and leaves no second account.
+    let view = View::of(&world.record("k").await).to_string();
     keys.forget(&scope("alpha", "k"), &view, &person()).await.unwrap();
     assert_eq!(world.store().decisions(&scope("alpha", "k")).await.unwrap().len(), 1);
 }

@@ -191,6 +191,51 @@ async fn s11_t47_no_transaction_is_open_while_calls_are_made() {
     assert_eq!(world.provider.effects(), CALLS + 2);
 }
 
+/// A store that takes longer over the claim than the lease lasts: the call was never begun, so nothing is
+/// unknown and nobody has to decide.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p37_a_call_that_never_began_frees_its_key() {
+    let world = World::with(answers(None), 2).await;
+    world.proxy.freeze();
+    let (told, ()) = tokio::join!(world.pay("k"), async {
+        tokio::time::sleep(SHORT * 2).await;
+        world.proxy.thaw();
+    });
+    assert_eq!(told.told(), (503, "samekey.store-unavailable".into()));
+    assert_eq!(world.provider.calls().len(), 1, "only the one to warm up");
+    let reply = world.pay_until_final("k").await;
+    assert_eq!((reply.status, world.provider.effects()), (201, 2));
+    assert!(world.provider.questions().is_empty(), "nothing was unknown");
+}
+
+/// Where the store fails at every key that is due, recovery rests instead of trying again at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn recovery_rests_while_its_store_fails() {
+    let world = World::new().await;
+    world.provider.plan(Plan::LoseAnswer);
+    world.pay("k").await;
+    let client = world.database.client().await.unwrap();
+    let refuse = "create function refuse() returns trigger language plpgsql as
+        $$ begin raise exception 'no'; end $$;
+        create trigger refuse before update on samekey.keys for each row execute function refuse()";
+    client.batch_execute(refuse).await.unwrap();
+    let pass = world.external.recover(plan()).await.unwrap();
+    assert_eq!((pass.looked_at, pass.failed), (1, 1));
+    let before = world.heard.all().len();
+    let rests = samekey::RecoveryPlan { every: Duration::from_secs(3600), ..plan() };
+    let recovery = world.external.spawn_recovery(rests);
+    for _ in 0..400 {
+        if world.heard.all().len() > before {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let signals = world.heard.all().len() - before;
+    drop(recovery);
+    assert_eq!(signals, 1, "one failure, and then a rest");
+}
+
 /// An intent that cannot be read (a newer version wrote it, or a hand) is asked about by nobody, runs
 /// nothing, and ends with a person.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
