@@ -178,6 +178,10 @@ impl World {
             .args(["--provider", self.proxy.url(), "--provider-token", PROVIDER_TOKEN])
             .args(&self.flags)
             .env("RUST_LOG", "warn,samekey=debug");
+        // A planted bug is in the program alone.
+        if let Ok(bug) = std::env::var("SAMEKEY_BUG") {
+            program = program.env("SAMEKEY_BUG", bug);
+        }
         if let Some(armed) = armed {
             program = program.env("SAMEKEY_CRASH_POINT", armed);
         }
