@@ -92,7 +92,10 @@ impl Command {
             Some(_) | None => self.current,
         };
         let claim = Claim { request, owner: self.owner, arrival: self.arrival };
-        Ok(step(seen.record.clone(), Input::Claim(claim), seen.now, self.route.policy()))
+        let now = seen.now;
+        #[cfg(samekey_bugs)]
+        let now = crate::bugs::now(now);
+        Ok(step(seen.record.clone(), Input::Claim(claim), now, self.route.policy()))
     }
 
     /// The answer of a row to this request, or the hold to run under.

@@ -14,13 +14,14 @@ use crate::engine::Shared;
 use crate::external::{External, StoredRequest};
 use crate::signal::Signal;
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use samekey_core::key::{Key, Org, Scope};
 use samekey_core::time::Time;
 use samekey_store::{Ledger, OutboundKey, StoreError};
 use std::fmt;
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -214,9 +215,13 @@ impl<S: Ledger> External<S> {
                     counted = Some(Instant::now());
                 }
                 // An error is in the log and the metrics already; the next pass tries again.
+                let passed = AssertUnwindSafe(external.recover(plan)).catch_unwind().await;
+                if passed.is_err() {
+                    external.shared().signals.emit(external.route(), Signal::Panicked);
+                }
                 // A store that fails at every key is not asked again at once: what is due stays due.
                 let busy =
-                    external.recover(plan).await.is_ok_and(|pass| pass.looked_at > pass.failed);
+                    passed.is_ok_and(|pass| pass.is_ok_and(|pass| pass.looked_at > pass.failed));
                 if !busy {
                     tokio::time::sleep(plan.every).await;
                 }

@@ -21,7 +21,7 @@ pub enum Signal {
     InProgress,
     /// A command failed and was rolled back; its key is free.
     RolledBack,
-    /// A handler panicked; its command was rolled back.
+    /// A handler panicked and its command was rolled back, or recovery did and will look at the key again.
     Panicked,
     /// An owner's result came too late: somebody else holds the key.
     LeaseLost,

@@ -15,10 +15,15 @@ pub use table::Table;
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
 
 /// More combinations than this are no test but a mistake in a list.
 const COMBINATIONS_MAX: usize = 1_000;
+
+/// How long [`Action::Sleep`] sleeps unless a test says otherwise: past the leases that tests have.
+const SLEEP_DEFAULT: Duration = Duration::from_secs(3);
 
 /// What came of one combination.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +65,8 @@ pub struct Sweep<D> {
     actions: Vec<Action>,
     databases: Vec<D>,
     pass: u64,
+    sleep: Duration,
+    at_once: usize,
     bound: Duration,
     total_bound: Duration,
 }
@@ -73,6 +80,8 @@ impl<D: Clone + fmt::Debug + Send + 'static> Sweep<D> {
             actions: Action::ALL.to_vec(),
             databases: databases.to_vec(),
             pass: 1,
+            sleep: SLEEP_DEFAULT,
+            at_once: 1,
             bound: Duration::from_secs(300),
             total_bound: Duration::from_secs(3_600),
         }
@@ -92,6 +101,20 @@ impl<D: Clone + fmt::Debug + Send + 'static> Sweep<D> {
         self
     }
 
+    /// With so much sleep where the action is [`Action::Sleep`].
+    #[must_use]
+    pub fn sleeping(mut self, sleep: Duration) -> Self {
+        self.sleep = sleep;
+        self
+    }
+
+    /// With so many combinations at a time, one at the least: each must have a world of its own then.
+    #[must_use]
+    pub fn at_once(mut self, count: usize) -> Self {
+        self.at_once = count.max(1);
+        self
+    }
+
     /// With so much time for one combination and for all.
     #[must_use]
     pub fn within(mut self, bound: Duration, total_bound: Duration) -> Self {
@@ -99,8 +122,8 @@ impl<D: Clone + fmt::Debug + Send + 'static> Sweep<D> {
         self
     }
 
-    /// Runs `each` for every combination, one after another; a combination for which it gives nothing
-    /// does not exist, as a writer's crash points on a database without a writer. A panic is an outcome.
+    /// Runs `each` for every combination, in order; a combination for which it gives nothing does not
+    /// exist, as a writer's crash points on a database without a writer. A panic is an outcome.
     ///
     /// # Panics
     /// With a list of more combinations than [`COMBINATIONS_MAX`].
@@ -117,10 +140,23 @@ impl<D: Clone + fmt::Debug + Send + 'static> Sweep<D> {
         );
         let mut table = Table::of(&self.boundaries);
         let begun = Instant::now();
+        let places = Arc::new(Semaphore::new(self.at_once));
+        let mut begun_works = Vec::new();
         for combination in combinations {
+            // It is never closed.
+            let place = Arc::clone(&places).acquire_owned().await;
             let Some(work) = each(combination.clone()) else { continue };
             let left = self.total_bound.saturating_sub(begun.elapsed());
-            let outcome = bounded(work, self.bound.min(left)).await;
+            let work = bounded(work, self.bound.min(left));
+            let work = tokio::spawn(async move {
+                let outcome = work.await;
+                drop(place);
+                outcome
+            });
+            begun_works.push((combination, work));
+        }
+        for (combination, work) in begun_works {
+            let outcome = work.await.unwrap_or_else(|failed| Outcome::Broken(said(failed)));
             table.add(&combination, outcome);
         }
         table.took(begun.elapsed());
@@ -131,8 +167,13 @@ impl<D: Clone + fmt::Debug + Send + 'static> Sweep<D> {
         let mut all = Vec::new();
         for database in &self.databases {
             for boundary in &self.boundaries {
-                let of = |action| Combination::new(boundary, action, database.clone(), self.pass);
-                all.extend(self.actions.iter().copied().map(of));
+                all.extend(self.actions.iter().map(|action| Combination {
+                    boundary,
+                    action: *action,
+                    database: database.clone(),
+                    pass: self.pass,
+                    sleep: self.sleep,
+                }));
             }
         }
         all

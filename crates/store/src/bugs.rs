@@ -23,6 +23,10 @@ pub const BUGS: &[&str] = &[
     "handler-not-spawned",
     "body-not-read",
     "open-records-swept",
+    "takeover-reruns",
+    "5xx-frees-key",
+    "not-found-is-failed",
+    "lease-by-process-clock",
 ];
 
 /// Whether this bug is alive.

@@ -41,6 +41,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The environment variable that arms a crash point.
 pub const VARIABLE: &str = "SAMEKEY_CRASH_POINT";
 
+/// What the crash points of external commands begin with; all others are on the way of atomic commands.
+pub const EXTERNAL_PREFIXES: [&str; 2] = ["external.", "recover."];
+
 /// Every crash point there is, in the order in which a command passes them.
 pub const CRASH_POINTS: &[&str] = &[
     "claim.before",
@@ -66,6 +69,11 @@ pub const CRASH_POINTS: &[&str] = &[
     "recover.asked",
     "recover.heard",
 ];
+
+/// Whether this point is on the way of external commands, and so of the tests that have a counterparty.
+pub fn is_external(point: &str) -> bool {
+    EXTERNAL_PREFIXES.iter().any(|prefix| point.starts_with(prefix))
+}
 
 /// Marks a place where a test may end, stop or fail the process; see the module `crash`.
 #[doc(hidden)]
@@ -166,7 +174,7 @@ impl Armed {
 /// Called at a place that cannot fail.
 #[cfg(debug_assertions)]
 pub fn reach(name: &'static str) {
-    if reach_or_fail(name) {
+    if shall_fail(name) {
         end(&format!("{name}=error; this place has no error to give; use another action"));
     }
 }
@@ -174,6 +182,17 @@ pub fn reach(name: &'static str) {
 /// Called at a place that can fail; true when it shall.
 #[cfg(debug_assertions)]
 pub fn reach_or_fail(name: &'static str) -> bool {
+    let shall_fail = shall_fail(name);
+    if shall_fail {
+        eprintln!("crash point {name}: error");
+    }
+    shall_fail
+}
+
+/// Counts this pass, and does what is armed; true where that is an error, which is the place's to give. A
+/// place that has none to give has not obeyed, so it is announced by those that have.
+#[cfg(debug_assertions)]
+fn shall_fail(name: &'static str) -> bool {
     static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
     static PASSES: AtomicU64 = AtomicU64::new(0);
     let armed = ARMED.get_or_init(|| {
@@ -199,10 +218,7 @@ pub fn reach_or_fail(name: &'static str) -> bool {
             std::thread::sleep(std::time::Duration::from_millis(millis));
             false
         }
-        Action::Error => {
-            eprintln!("crash point {name}: error");
-            true
-        }
+        Action::Error => true,
     }
 }
 
@@ -323,6 +339,7 @@ mod tests {
             ("claim.sooner", "expected one of claim.before, "),
             ("claim.before:0", "expected NAME:NTH with NTH from 1"),
             ("claim.before=fly", "expected abort, panic, error, stop or sleep:MILLISECONDS"),
+            ("claim.before=sleep:60001", "expected abort, panic, error, stop or sleep"),
             ("claim.before=error", no_error),
         ] {
             let (output, stderr) = run(armed);

@@ -306,6 +306,10 @@ impl Ended {
     /// What a status means on this route.
     fn by_policy(self, policy: &Policy) -> Ended {
         let Ended::Final(captured) = self else { return self };
+        #[cfg(samekey_bugs)]
+        if captured.status() >= 500 && crate::bugs::planted("5xx-frees-key") {
+            return Ended::Nothing(captured);
+        }
         match Ending::of_status(captured.status()) {
             Ending::Success | Ending::Refused => Ended::Final(captured),
             Ending::NotNow => Ended::Nothing(captured),

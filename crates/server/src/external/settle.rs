@@ -57,7 +57,8 @@ pub(super) async fn settle<S: Ledger>(settling: Settling<S>, ended: Ended) -> Re
             if !written.seen.record.is_open() {
                 shared.hints.ended(&command.scope);
             }
-            answer(shared, command, ended, written)
+            let signal = told(&written, &input);
+            answer(shared, command, ended, (written, signal))
         }
         Err(error) => {
             shared.signals.emit(&route, Signal::StoreFailed(error.kind()));
@@ -79,7 +80,7 @@ fn settle_later<S: Ledger>(settling: Settling<S>, input: Input) {
     tasks.spawn(async move {
         let deadline = Instant::now() + PATIENCE;
         let signal = match write_until(&settling, &input, None, deadline).await {
-            Ok(written) => told(&written),
+            Ok(written) => told(&written, &input),
             Err(_) => Signal::AnswerLost,
         };
         settling.shared.signals.emit(&settling.command.route, signal);
@@ -146,9 +147,13 @@ async fn write<S: Ledger>(
 }
 
 /// What the caller is told.
-fn answer<S>(shared: &Shared<S>, command: &Command, ended: Ended, written: Written) -> Response {
+fn answer<S>(
+    shared: &Shared<S>,
+    command: &Command,
+    ended: Ended,
+    (written, signal): (Written, Signal),
+) -> Response {
     let signals = &shared.signals;
-    let signal = told(&written);
     match (ended, &written.verdict) {
         (Ended::Final(captured), Verdict::Settled)
         | (Ended::Nothing(captured), Verdict::Freed)
@@ -209,7 +214,7 @@ fn in_doubt(captured: Captured) -> Response {
 }
 
 /// What an operator is told.
-fn told(written: &Written) -> Signal {
+fn told(written: &Written, input: &Input) -> Signal {
     let said: [(bool, Signal); 5] = [
         (matches!(written.verdict, Verdict::Settled), Signal::Executed),
         (matches!(written.verdict, Verdict::Freed), Signal::Released),
@@ -218,14 +223,17 @@ fn told(written: &Written) -> Signal {
         (matches!(written.verdict, Verdict::Recorded), Signal::EvidenceRecorded),
     ];
     let told = said.into_iter().find(|(is, _)| *is).map(|(_, signal)| signal);
-    told.unwrap_or_else(|| late(&written.seen.record))
+    told.unwrap_or_else(|| late(&written.seen.record, input))
 }
 
-/// Nobody waited for this answer any more. Where the key has a new life or is free, somebody had
-/// declared that nothing ran, and that was not true.
-fn late(record: &Record) -> Signal {
+/// Nobody waited for this any more. Where it is an answer, and the key has a new life or is free, somebody
+/// had declared that nothing ran, and that was not true. An owner that only stopped contradicts nobody.
+fn late(record: &Record, input: &Input) -> Signal {
     match &record.state {
-        State::Free | State::Running(_) => Signal::Contradicted,
+        State::Free | State::Running(_) if matches!(input, Input::Settle(..)) => {
+            Signal::Contradicted
+        }
+        State::Free | State::Running(_) => Signal::LeaseLost,
         State::Unknown(_) | State::Review(_) | State::Done(_) | State::Closed(_) => {
             Signal::LeaseLost
         }

@@ -40,20 +40,21 @@ pub(super) enum End {
     Open,
 }
 
-/// Sees one due key through. What fails is signalled; the key comes up again.
+/// Sees one due key through. What fails is signalled, a panic as well, since a recovery that ended with
+/// it would leave every other open key waiting for ever; the key comes up again.
 pub(super) async fn turn<S: Ledger>(
     external: &External<S>,
     scope: Scope,
     plan: RecoveryPlan,
 ) -> Turn {
-    match take_turn(external, &scope, plan).await {
-        Ok(turn) => turn,
-        Err(error) => {
-            let signal = Signal::StoreFailed(error.kind());
-            external.shared().signals.emit(external.route(), signal);
-            Turn { asked: false, failed: true, end: End::Open }
-        }
-    }
+    let taken = AssertUnwindSafe(take_turn(external, &scope, plan)).catch_unwind();
+    let signal = match taken.await {
+        Ok(Ok(turn)) => return turn,
+        Ok(Err(error)) => Signal::StoreFailed(error.kind()),
+        Err(_) => Signal::Panicked,
+    };
+    external.shared().signals.emit(external.route(), signal);
+    Turn { asked: false, failed: true, end: End::Open }
 }
 
 async fn take_turn<S: Ledger>(
@@ -80,10 +81,20 @@ async fn take_turn<S: Ledger>(
         shared.signals.emit(route, signal);
     }
     let Verdict::Ask(hold) = verdict else { return over(end_of(&verdict)) };
+    #[cfg(samekey_bugs)]
+    if crate::bugs::planted("takeover-reruns") {
+        crate::bugs::free(store, scope, &next).await?;
+        return over(End::Freed);
+    }
     let finding = match question(external, scope, &next).await? {
         Some(question) => ask(external, question, plan).await,
         None => step::Finding::CannotTell,
     };
+    #[cfg(samekey_bugs)]
+    if finding == step::Finding::NotFound && crate::bugs::planted("not-found-is-failed") {
+        crate::bugs::free(store, scope, &next).await?;
+        return over(End::Freed);
+    }
     crash_point!("recover.asked", return Err(injected()));
     let verdict = hear(external, scope, hold, finding).await?;
     crash_point!("recover.heard", return Err(injected()));

@@ -27,11 +27,14 @@ pub enum Action {
     Stop,
     /// The task panics.
     Panic,
+    /// Its thread sleeps, past the lease of whoever works there, and goes on by itself.
+    Sleep,
 }
 
 impl Action {
     /// Every action.
-    pub const ALL: [Action; 4] = [Action::Abort, Action::Error, Action::Stop, Action::Panic];
+    pub const ALL: [Action; 5] =
+        [Action::Abort, Action::Error, Action::Stop, Action::Panic, Action::Sleep];
 
     /// Its name in the environment and on standard error.
     pub fn name(self) -> &'static str {
@@ -40,6 +43,7 @@ impl Action {
             Action::Error => "error",
             Action::Stop => "stop",
             Action::Panic => "panic",
+            Action::Sleep => "sleep",
         }
     }
 }
@@ -64,17 +68,18 @@ pub struct Combination<D> {
     pub action: Action,
     /// On which database.
     pub database: D,
-    pass: u64,
+    pub(super) pass: u64,
+    pub(super) sleep: Duration,
 }
 
 impl<D> Combination<D> {
-    pub(super) fn new(boundary: &'static str, action: Action, database: D, pass: u64) -> Self {
-        Self { boundary, action, database, pass }
-    }
-
     /// The value that arms it, `NAME:NTH=ACTION`.
     pub fn armed(&self) -> String {
-        format!("{}:{}={}", self.boundary, self.pass, self.action.name())
+        let armed = format!("{}:{}={}", self.boundary, self.pass, self.action.name());
+        match self.action {
+            Action::Sleep => format!("{armed}:{}", self.sleep.as_millis()),
+            Action::Abort | Action::Error | Action::Stop | Action::Panic => armed,
+        }
     }
 
     /// The program with this armed.

@@ -23,10 +23,11 @@ case $SAMEKEY_CRASH_POINT in
 esac
 action=${SAMEKEY_CRASH_POINT#*=}
 place=${SAMEKEY_CRASH_POINT%%:*}
-echo "crash point $place: $action" >&2
+echo "crash point $place: ${action%%:*}" >&2
 case $action in
   abort) kill -ABRT $$ ;;
   stop) kill -STOP $$; echo went on ;;
+  sleep:30) echo woke up ;;
 esac
 "#;
 
@@ -50,6 +51,7 @@ fn drive(combination: &Combination<On>, script: &str) -> Outcome {
         (Action::Abort, Some(6), _) => Outcome::Held("died".to_owned()),
         (Action::Stop, None, "went on\n") => Outcome::Held("went on".to_owned()),
         (Action::Error | Action::Panic, None, "") => Outcome::Held("failed".to_owned()),
+        (Action::Sleep, None, "woke up\n") => Outcome::Held("woke up".to_owned()),
         (action, signal, said) => Outcome::Broken(format!("{action:?}: {signal:?}, {said}")),
     }
 }
@@ -61,6 +63,7 @@ fn exists(combination: &Combination<On>) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sweep_goes_through_every_combination() {
     let sweep = Sweep::of(&POINTS, &[On::Files, On::Server]).at_pass(2);
+    let sweep = sweep.sleeping(Duration::from_millis(30)).at_once(3);
     let table = sweep
         .run(|combination| {
             exists(&combination).then_some(async move {
@@ -68,14 +71,14 @@ async fn sweep_goes_through_every_combination() {
             })
         })
         .await;
-    // Three places on one database and two on the other, with four actions each.
-    assert_eq!((table.combinations(), table.reached()), (20, 20));
+    // Three places on one database and two on the other, with five actions each.
+    assert_eq!((table.combinations(), table.reached()), (25, 25));
     table.hold();
     let text = table.to_string();
     assert!(text.contains("Files   a.before      abort  held: died"), "{text}");
     assert!(text.contains("Server  a.after       error  reached; no error to give here"), "{text}");
     assert!(text.contains("Files   writer.begun  stop   held: went on"), "{text}");
-    assert!(text.contains("20 combinations, 20 reached, in "), "{text}");
+    assert!(text.contains("25 combinations, 25 reached, in "), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -114,13 +117,13 @@ async fn sweep_says_what_broke_and_what_hung_and_goes_on() {
                     Action::Abort => panic!("two effects"),
                     Action::Error => std::future::pending().await,
                     Action::Stop => Outcome::Broken("S1: 2 effects".to_owned()),
-                    Action::Panic => Outcome::Held("answered".to_owned()),
+                    Action::Panic | Action::Sleep => Outcome::Held("answered".to_owned()),
                 }
             })
         })
         .await;
-    let armed = ["a.before:1=abort", "a.before:1=error", "a.before:1=stop", "a.before:1=panic"];
-    assert_eq!(*seen.lock().unwrap(), armed);
+    let actions = ["abort", "error", "stop", "panic", "sleep:3000"];
+    assert_eq!(*seen.lock().unwrap(), actions.map(|action| format!("a.before:1={action}")));
     let expected = [
         "a.before=abort on Files: BROKEN: two effects",
         "a.before=error on Files: TIMED OUT",
@@ -134,7 +137,16 @@ async fn sweep_says_what_broke_and_what_hung_and_goes_on() {
 fn sweep_speaks_the_words_of_the_store() {
     let store = include_str!("../../../store/src/crash.rs");
     for action in Action::ALL {
-        assert!(store.contains(&format!("\"{}\" => Action::", action.name())), "{action:?}");
+        let read = match action {
+            Action::Sleep => "strip_prefix(\"sleep:\")".to_owned(),
+            Action::Abort | Action::Error | Action::Stop | Action::Panic => {
+                format!("\"{}\" => Action::", action.name())
+            }
+        };
+        assert!(store.contains(&read), "{action:?}");
+        // The panic and the place's own name are in one text, and `stop` is said by a shell.
+        let said = [format!("}}: {}\"", action.name()), format!("$2: {}\"", action.name())];
+        assert!(said.iter().any(|said| store.contains(said)), "{action:?}");
     }
     let said =
         ["\"SAMEKEY_CRASH_POINT\"", "crash point {name}: ", "this place has no error to give"];
@@ -146,5 +158,28 @@ async fn sweep_ends_when_its_time_is_over() {
     let sweep = Sweep::of(&["a.before"], &[On::Files, On::Server])
         .within(Duration::from_secs(60), Duration::from_millis(50));
     let table = sweep.run(|_| Some(std::future::pending())).await;
-    assert_eq!(table.failures().len(), 9);
+    // Five actions on two databases, and a place that was never reached.
+    assert_eq!(table.failures().len(), 11);
+}
+
+#[tokio::test]
+async fn sweep_runs_as_many_at_a_time_as_it_may() {
+    let together = Arc::new(tokio::sync::Barrier::new(5));
+    let sweep = Sweep::of(&["a.before"], &[On::Files])
+        .at_once(5)
+        .within(Duration::from_secs(60), Duration::from_secs(60));
+    let table = sweep
+        .run(|combination| {
+            let together = Arc::clone(&together);
+            Some(async move {
+                together.wait().await;
+                Outcome::Held(combination.action.name().to_owned())
+            })
+        })
+        .await;
+    table.hold();
+    let text = table.to_string();
+    let order = ["held: abort", "held: error", "held: stop", "held: panic", "held: sleep"];
+    let places: Vec<_> = order.iter().map(|held| text.find(held).unwrap()).collect();
+    assert!(places.is_sorted(), "{text}");
 }

@@ -55,6 +55,9 @@ pub struct Flags {
     /// How long a payment is its owner's; after a crash its key waits for so long
     #[arg(long, default_value_t = millis(LEASE), env = "ORDERS_PAYMENT_LEASE_MS", value_name = "MILLISECONDS")]
     payment_lease_ms: u64,
+    /// How long a payment may go on in all, its lease renewed meanwhile; one lease, where this is missing
+    #[arg(long, env = "ORDERS_PAYMENT_TIME_MAX_MS", value_name = "MILLISECONDS")]
+    payment_time_max_ms: Option<u64>,
     /// How long a call to the provider may take
     #[arg(long, default_value_t = millis(CALL_TIME_MAX), env = "ORDERS_CALL_TIMEOUT_MS", value_name = "MILLISECONDS")]
     call_timeout_ms: u64,
@@ -69,6 +72,7 @@ pub struct Terms {
     credential: Option<HeaderValue>,
     not_found_after: Option<Duration>,
     lease: Duration,
+    run_max: Duration,
     limits: Limits,
 }
 
@@ -84,10 +88,15 @@ impl Flags {
                 "--call-timeout-ms is 0, and no call could be made; expected at least 1".to_owned()
             );
         }
-        if self.payment_lease_ms <= self.call_timeout_ms {
+        let run_max_ms = self.payment_time_max_ms.unwrap_or(self.payment_lease_ms);
+        if run_max_ms <= self.call_timeout_ms {
+            let (flag, what) = match self.payment_time_max_ms {
+                Some(_) => ("--payment-time-max-ms", "time"),
+                None => ("--payment-lease-ms", "lease"),
+            };
             return Err(format!(
-                "--payment-lease-ms is {}, not longer than the {} of --call-timeout-ms: a payment could be on its way when its lease is over; make the lease longer or the call shorter",
-                self.payment_lease_ms, self.call_timeout_ms
+                "{flag} is {run_max_ms}, not longer than the {} of --call-timeout-ms: a payment could be on its way when its {what} is over; make the {what} longer or the call shorter",
+                self.call_timeout_ms
             ));
         }
         if self.not_found_after_ms.is_some() && self.counterparty != Kind::Answers {
@@ -103,6 +112,7 @@ impl Flags {
             credential: self.credential()?,
             not_found_after: self.not_found_after_ms.map(Duration::from_millis),
             lease: Duration::from_millis(self.payment_lease_ms),
+            run_max: Duration::from_millis(run_max_ms),
             limits: Limits { connect_time_max: CONNECT_TIME_MAX.min(call_time_max), call_time_max },
         };
         // Whatever else cannot keep the promise is refused with the policy's own sentence.
@@ -130,8 +140,8 @@ impl Terms {
             Kind::Dedups => Counterparty::Dedups { key_life: KEY_LIFE },
             Kind::Opaque => Counterparty::Opaque,
         };
-        // A call ends before its lease does, so none is ever renewed.
-        Choices { counterparty, lease: self.lease, run_max: self.lease, ..Choices::default() }
+        let (lease, run_max) = (self.lease, self.run_max);
+        Choices { counterparty, lease, run_max, ..Choices::default() }
     }
 
     /// The provider.

@@ -3,15 +3,15 @@
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use samekey::core::record::Reason;
 use samekey::store::OutboundKey;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
 /// The largest answer that is read: a payment is described in a few hundred bytes.
@@ -103,15 +103,6 @@ pub(super) enum Heard {
     Answer(StatusCode, Bytes),
 }
 
-/// The connection ends with this, whichever way the call ends.
-struct Aborted(AbortHandle);
-
-impl Drop for Aborted {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 impl Wire {
     pub(super) fn new(address: Address, credential: Option<HeaderValue>, limits: Limits) -> Wire {
         Wire(Arc::new(Inner { address, credential, limits }))
@@ -176,12 +167,27 @@ impl Wire {
     }
 }
 
+/// The connection is driven by the call itself and not by a task of its own: so each byte is written in a
+/// step of the call, before which the owner's lease was looked at, and the connection ends with the call.
 async fn exchange(stream: TcpStream, request: Request<Full<Bytes>>) -> Heard {
+    // Where the connection stood at once, this is still the step that began before it; nothing is sent
+    // without another look.
+    tokio::task::yield_now().await;
     // The handshake of HTTP/1 sends nothing.
-    let Ok((mut sender, connection)) = http1::handshake(TokioIo::new(stream)).await else {
+    let Ok((sender, connection)) = http1::handshake(TokioIo::new(stream)).await else {
         return Heard::NotSent;
     };
-    let _ends_with_the_call = Aborted(tokio::spawn(connection).abort_handle());
+    let (mut connection, mut heard) = (pin!(connection), pin!(hear(sender, request)));
+    tokio::select! {
+        biased;
+        heard = &mut heard => return heard,
+        // The other side has ended it; what it had said before is still to be read.
+        _ = &mut connection => {}
+    }
+    heard.await
+}
+
+async fn hear(mut sender: SendRequest<Full<Bytes>>, request: Request<Full<Bytes>>) -> Heard {
     // From here on bytes may be out, whatever an error says.
     let Ok(answer) = sender.send_request(request).await else {
         return Heard::Lost(Reason::ConnectionLost);

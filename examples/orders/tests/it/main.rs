@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
 
 mod carts;
+mod chaos;
 mod client;
 mod first_write;
 mod mistakes;

@@ -136,6 +136,8 @@ async fn what_cannot_keep_the_promise_does_not_start() {
     let database = Database::fresh(Which::Sqlite).await;
     for (arguments, part) in [
         (&["--payment-lease-ms", "5000", "--call-timeout-ms", "5000"][..], "not longer than"),
+        (&["--payment-time-max-ms", "5000", "--call-timeout-ms", "5000"], "when its time is over"),
+        (&["--payment-time-max-ms", "20000"], "policy `run_max`"),
         (&["--call-timeout-ms", "0"], "expected at least 1"),
         (&["--payment-lease-ms", "99", "--call-timeout-ms", "50"], "policy `lease`"),
         (&["--not-found-after-ms", "1"], "policy `not_found_after`"),

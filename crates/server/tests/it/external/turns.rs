@@ -100,3 +100,24 @@ async fn b40_a_clock_that_jumps_runs_nothing_twice() {
     assert_eq!((replay.status, replay.is_replay()), (201, true));
     assert_eq!((provider.calls().len(), provider.effects()), (1, 1));
 }
+
+/// B-40. This process's clock is years ahead of the store's: a lease is counted by the store's alone.
+#[tokio::test]
+async fn p32_b40_a_process_whose_clock_is_wrong_ends_no_lease() {
+    let (clock, external, provider) =
+        at_hand(Counterparty::Answers { not_found_after: None }).await;
+    provider.plan(Plan::Wait);
+    let (paid, ()) = tokio::join!(pay(&external, &provider, "alpha", "k", BODY), async {
+        provider.reached().await;
+        // The lease lasts a minute.
+        for later in [0, 59] {
+            clock.advance(Duration::from_secs(later));
+            let second = pay(&external, &provider, "alpha", "k", BODY).await;
+            assert_eq!(second.told(), (409, "samekey.in-progress".into()));
+            assert_eq!(external.recover(RecoveryPlan::default()).await.unwrap().looked_at, 0);
+        }
+        provider.go();
+    });
+    assert_eq!((paid.status, paid.is_replay()), (201, false));
+    assert_eq!((provider.calls().len(), provider.questions().len()), (1, 0));
+}
