@@ -15,7 +15,7 @@ use std::process::ExitCode;
 #[command(
     name = "samekey",
     version,
-    after_help = "Exit codes: 0 done, 1 findings, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\
+    after_help = "Exit codes: 0 done, 1 findings, or nothing was decided, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\
                   Settings: a flag comes before its SAMEKEY_ variable, and that before the default."
 )]
 struct Arguments {

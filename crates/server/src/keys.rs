@@ -75,9 +75,10 @@ pub struct Person {
 #[derive(Debug)]
 pub enum Undecided {
     /// There is no such key.
-    Unknown,
-    /// The record is not the one that was seen any more; look again.
-    StaleView(View),
+    NoSuchKey,
+    /// That is not the view of the record as it is now; look again. The new view is not said, so that
+    /// nobody decides without having looked.
+    StaleView,
     /// The record is not in a state for that: only one in review can be resolved, and only a finished
     /// one forgotten.
     NotInState(&'static str),
@@ -90,15 +91,12 @@ pub enum Undecided {
 impl fmt::Display for Undecided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Undecided::Unknown => {
+            Undecided::NoSuchKey => {
                 f.write_str("there is no such key; look for it with its organisation")
             }
-            Undecided::StaleView(view) => {
-                write!(
-                    f,
-                    "the key has changed since it was looked at, and is {view} now; look at it again before you decide"
-                )
-            }
+            Undecided::StaleView => f.write_str(
+                "that is not the view of the key as it is now; look at it with `samekey keys show` before you decide",
+            ),
             Undecided::NotInState(state) => {
                 write!(
                     f,
@@ -196,11 +194,11 @@ impl<'a, S: Ledger> Keys<'a, S> {
         complete(person)?;
         let seen = self.0.load(scope).await?;
         if seen.record == Record::ABSENT {
-            return Err(Undecided::Unknown);
+            return Err(Undecided::NoSuchKey);
         }
         let current = View::of(&seen.record);
         if current.to_string() != view {
-            return Err(Undecided::StaleView(current));
+            return Err(Undecided::StaleView);
         }
         // Retention is the only thing of a policy that counts here, and a decision never shortens it.
         let policy = Policy::default();
@@ -222,7 +220,7 @@ impl<'a, S: Ledger> Keys<'a, S> {
         };
         match self.0.decide(scope, &seen.record, &next, &decided).await? {
             Swap::Written => Ok(next),
-            Swap::Changed(now) => Err(Undecided::StaleView(View::of(&now.record))),
+            Swap::Changed(_) => Err(Undecided::StaleView),
         }
     }
 }

@@ -167,6 +167,13 @@ impl Problem {
                 API,
                 "It may have been executed and a person has to find out: do not send it under a new key, and contact the operator of this service.",
             ),
+            Problem::ResponseNotKept { status: 400..=499, .. } => row(
+                StatusCode::CONFLICT,
+                "response-not-kept",
+                "This command was refused and its answer was not kept",
+                API,
+                "It was refused for good, with stored_status, and will not run under this key: change what was refused, and send that as a new action with a key of its own.",
+            ),
             Problem::ResponseNotKept { .. } => row(
                 StatusCode::CONFLICT,
                 "response-not-kept",

@@ -57,7 +57,9 @@ pub struct Question {
     pub key: Key,
     /// The key under which the counterparty knows the command.
     pub outbound_key: OutboundKey,
-    /// The request as it was claimed, so that amount, currency and reference can be compared.
+    /// The request as it was claimed, so that amount, currency and reference can be compared. None only
+    /// where the key was claimed while the route's policy still said that its counterparty is opaque:
+    /// then nothing is kept to compare with, and the finding should be [`Finding::CannotTell`].
     pub request: Option<StoredRequest>,
     /// How often it was asked, this time included; 1 is the first.
     pub number: u32,
@@ -78,8 +80,9 @@ pub enum Finding {
     Executed(Found),
     /// It refused the command for good.
     Refused(Found),
-    /// It does not know of the command. Proof only after `not_found_after`, and twice.
-    NotExecuted,
+    /// It does not know of the command. Proof only after `not_found_after`, and twice; without a
+    /// `not_found_after` it leads to a person.
+    NotFound,
     /// It is still at work.
     Pending,
     /// It could not be asked, or its answer could not be understood.
@@ -108,7 +111,7 @@ impl fmt::Debug for Finding {
         f.write_str(match self {
             Finding::Executed(_) => "Executed",
             Finding::Refused(_) => "Refused",
-            Finding::NotExecuted => "NotExecuted",
+            Finding::NotFound => "NotFound",
             Finding::Pending => "Pending",
             Finding::CannotTell => "CannotTell",
             Finding::Different => "Different",

@@ -69,11 +69,22 @@ pub(crate) async fn load<S: Ledger>(store: &S) -> Result<Option<Restored>, Store
     })
 }
 
-/// Marks a store that was restored from a backup: what was written since `lost_since` is lost.
+/// Marks a store that was restored from a backup to the moment `lost_since`: what was written later is
+/// lost, so a key that the store does not know may have been executed.
 ///
-/// Do it before the service starts again. From then on, and for [`RESTORE_MARK_LASTS`], external routes
-/// run no key that the store does not know, but ask about it first; open records are unknown, also those
-/// that ran. Services that are running see the mark within a pass of their recovery.
+/// Do it before the service starts again. Services read the mark when they make their
+/// [`External`](crate::External); one that runs already sees it only where a recovery is spawned, within
+/// a pass of it.
+///
+/// For [`RESTORE_MARK_LASTS`] external routes run no key that the store does not know before it was asked
+/// about, **and that is every new key too**. Only routes whose counterparty `Answers`, with a
+/// `not_found_after`, free such a key, after two "not found". On opaque routes, on `Dedups`, and on
+/// `Answers` without `not_found_after` every one of them ends in review: plan for that, or take no
+/// payments. Afterwards a lost key is new, and runs. Atomic routes are not concerned: their effects were
+/// lost with their keys.
+///
+/// Records that were running or unknown are unknown then; those in review stay there. `lost_since` is
+/// recorded for people, and nothing is decided by it.
 ///
 /// # Errors
 /// [`Kind::Misused`] for a moment in the future, and what the store fails with; marking again is safe.
@@ -85,7 +96,7 @@ pub async fn mark_restored<S: Ledger>(
     if lost_since > now {
         return Err(StoreError::new(
             Kind::Misused,
-            "the restore is said to have lost what comes after a moment in the future; give the moment of the backup, in UTC",
+            "the restore is said to have lost what comes after a moment in the future; give the moment to which the database was restored, in UTC",
         ));
     }
     let mark = Restored { lost_since, until: now.plus(RESTORE_MARK_LASTS) };

@@ -22,7 +22,10 @@ impl Route {
     /// A route with these choices. A choice out of bounds is refused with its reason, so that a
     /// service that cannot keep the promise does not start.
     ///
-    /// `name` is what metrics and logs call it.
+    /// `name` is what metrics and logs call it. The name of an external route is more: it is part of the
+    /// outbound key, and recovery finds open keys by it. Never change it, and give no two routes one
+    /// name: under another name nobody asks about the open keys, and the counterparty meets the same
+    /// command under another key.
     pub fn new(name: impl Into<String>, choices: Choices) -> Result<Route, PolicyFault> {
         let policy = choices.check()?;
         let room = Room::new(policy.body_bytes_max);

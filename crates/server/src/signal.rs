@@ -27,10 +27,13 @@ pub enum Signal {
     LeaseLost,
     /// An answer that came too late for its owner was kept for whoever asks.
     EvidenceRecorded,
-    /// An answer came late for a key that had been declared not executed: look at it at once, money
-    /// may have moved twice.
+    /// An owner's result came after its key was given away: the key is free by now, or runs again in a
+    /// later life, so somebody (recovery by two "not found", a person, or `rerun = safe`) had declared
+    /// that nothing ran. Look at it at once: money may have moved twice. A later life that has ended by
+    /// then, or is unknown, gives [`Signal::LeaseLost`] instead.
     Contradicted,
-    /// An answer was lost, because its store stayed away; recovery asks.
+    /// An answer could not be stored: its store stayed away for an hour, or too many answers waited
+    /// already. Recovery asks; on an opaque route the key ends in review.
     AnswerLost,
     /// The lease of a long call was renewed.
     Renewed,

@@ -250,7 +250,7 @@ impl<S: Book> Ask for Questions<S> {
                 Finding::Executed(Found::Answer(created(&paid)?))
             }
             Known::Refused(status) => Finding::Refused(Found::Answer(refused(status)?)),
-            Known::Nothing => Finding::NotExecuted,
+            Known::Nothing => Finding::NotFound,
             Known::Pending => Finding::Pending,
             Known::Different => Finding::Different,
             Known::Unclear => Finding::CannotTell,

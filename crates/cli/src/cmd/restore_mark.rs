@@ -12,16 +12,27 @@ use std::process::ExitCode;
 /// Tell a restored database what it has lost
 ///
 /// A database that was restored to an earlier moment does not know what was executed since. Run this
-/// before the services start again. Every open key is unknown then, and asked about; for a day,
-/// external routes run no key that the database does not know, but ask about it first. Running it again is
-/// safe.
+/// before the services start again; one that runs already sees it only where it has a recovery. Running
+/// it again is safe.
+///
+/// Keys that were running or unknown are unknown now, and asked about; keys in review stay in review.
+///
+/// For 24 hours external routes run no key that the database does not know, and that is every NEW key
+/// too. Only on a route whose counterparty `answers`, with a `not_found_after`, are such keys freed, after
+/// two "not found". On opaque routes, on `dedups`, and on `answers` without `not_found_after` every one of
+/// them ends in review: have somebody there who decides, or take no payments. After 24 hours a lost key is
+/// new, and runs.
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example, for a database restored to its state of noon in Tokyo:\n  \
-    samekey restore-mark --lost-since 2026-11-30T12:00:00+09:00 --database postgres://app@localhost/shop")]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example, for a database restored to its state of noon in Tokyo:\n  \
+    samekey restore-mark --lost-since 2026-11-30T12:00:00+09:00 --database postgres://app@localhost/shop"
+)]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseFlag,
-    /// The moment to which it was restored (RFC 3339, with an offset): what was written later is lost
+    /// The moment to which the database was restored (RFC 3339, with an offset): what was written later is
+    /// lost. It is recorded for people, and nothing is decided by it
     #[arg(long, value_name = "TIME", value_parser = moment)]
     lost_since: Time,
 }
@@ -50,7 +61,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
     })?;
     say(&format!(
         "marked for {} hours: open keys that are unknown now: {}; free keys removed: {}\n\
-         External routes ask about every key that this database does not know before they run it.\n",
+         Until then external routes run no key that this database does not know, new ones included, before it is \
+         asked about; where `answers` with `not_found_after` is not declared, each of them ends in review.\n",
         RESTORE_MARK_LASTS.as_secs() / 3600,
         report.unknown,
         report.free_removed

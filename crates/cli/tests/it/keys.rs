@@ -133,6 +133,7 @@ on_both!(
     what_waits_for_a_person_is_listed_with_reason_and_view,
     p42_a_decision_names_what_was_seen_and_leaves_its_account,
     p43_only_a_person_ends_a_review,
+    a_refusal_that_is_proved_is_told_as_one,
     a_forgotten_answer_leaves_the_fact,
     p44_after_a_restore_unknown_keys_are_asked_about,
     bad_words_get_one_sentence,
@@ -216,7 +217,7 @@ async fn p42_a_decision_names_what_was_seen_and_leaves_its_account(database: Dat
     };
     let stale = resolve("9-00000000");
     assert_eq!(stale.code(), Some(1), "{stale:?}");
-    assert!(stale.stderr.contains("nothing was decided") && stale.stderr.contains(&seen));
+    assert!(stale.stderr.contains("nothing was decided") && !stale.stderr.contains(&seen));
     assert_eq!(database.json(&["keys", "show", "alpha", "k-1"])["state"], "review");
     let decided = resolve(&seen);
     assert_eq!(decided.code(), Some(0), "{decided:?}");
@@ -260,6 +261,19 @@ async fn p43_only_a_person_ends_a_review(database: Database) {
     }
 }
 
+async fn a_refusal_that_is_proved_is_told_as_one(database: Database) {
+    database.send("alpha", "k-1", false, Ends::Unknown).await;
+    let seen = view(&database, "alpha", "k-1");
+    let words = ["keys", "resolve", "alpha", "k-1", "--view", &seen];
+    let refused = ["--as", "executed", "--status", "402"];
+    let decided = database.samekey(&[&words[..], &refused, &PERSON].concat());
+    assert_eq!(decided.code(), Some(0), "{decided:?}");
+    let page = database.json(&["keys", "show", "alpha", "k-1"]);
+    assert_eq!((&page["state"], &page["answer_status"]), (&"done".into(), &402.into()));
+    let (status, code) = database.send("alpha", "k-1", false, Ends::Paid).await;
+    assert_eq!((status, code.as_str()), (409, "samekey.response-not-kept"));
+}
+
 async fn a_forgotten_answer_leaves_the_fact(database: Database) {
     assert_eq!(database.send("alpha", "k-1", true, Ends::Paid).await.0, 201);
     let forget = |view: &str| {
@@ -272,10 +286,20 @@ async fn a_forgotten_answer_leaves_the_fact(database: Database) {
     assert_eq!(forgotten.code(), Some(0), "{forgotten:?}");
     let page = database.json(&["keys", "show", "alpha", "k-1"]);
     assert_eq!((&page["answer_kept"], &page["answer_status"]), (&false.into(), &201.into()));
+    assert!(forgotten.stdout.contains("its answer is gone"), "{}", forgotten.stdout);
+    let text = database.samekey(&["keys", "show", "alpha", "k-1"]).stdout;
+    assert!(text.contains("not kept") && text.contains("kept until"), "{text}");
+    // Once more: there is only the fact, and no account of a decision is written.
+    let again = forget(&view(&database, "alpha", "k-1"));
+    assert_eq!(again.code(), Some(0), "{again:?}");
+    assert!(again.stdout.contains("nothing to forget"), "{}", again.stdout);
+    let page = database.json(&["keys", "show", "alpha", "k-1"]);
+    assert_eq!(page["decisions"].as_array().unwrap().len(), 1);
     let (status, code) = database.send("alpha", "k-1", true, Ends::Paid).await;
     assert_eq!((status, code.as_str()), (409, "samekey.response-not-kept"));
     // An open key has no answer that could be forgotten.
     database.send("alpha", "k-2", true, Ends::Unknown).await;
+    assert_eq!(database.json(&["keys", "show", "alpha", "k-2"])["kept_until"], Value::Null);
     let seen = view(&database, "alpha", "k-2");
     let words = ["keys", "forget", "alpha", "k-2", "--view", &seen];
     assert_eq!(database.samekey(&[&words[..], &PERSON].concat()).code(), Some(1));
@@ -319,8 +343,8 @@ async fn bad_words_get_one_sentence(database: Database) {
     check(&with(&[&["--as", "maybe"], &PERSON[..]].concat()), "executed, not-executed, closed");
     check(&with(&[&["--as", "executed"], &PERSON[..]].concat()), "has no --status");
     check(
-        &with(&[&["--as", "executed", "--status", "402"], &PERSON[..]].concat()),
-        "no status of success",
+        &with(&[&["--as", "executed", "--status", "429"], &PERSON[..]].concat()),
+        "neither a success nor a final refusal",
     );
     check(
         &with(

@@ -170,9 +170,14 @@ fn answer<S>(
             signals.emit(&command.route, signal);
             Problem::OutcomePending(RetryAfter::MIN).into_response(Some(&command.scope.key))
         }
-        (Ended::Doubt(_, Some(captured)), Verdict::OutcomePending(_) | Verdict::OutcomeUnknown) => {
+        (Ended::Doubt(_, Some(captured)), Verdict::OutcomePending(_)) => {
             signals.emit(&command.route, signal);
-            command.first(in_doubt(captured))
+            command.first(in_doubt(captured, "true"))
+        }
+        // A person decides, and that takes longer than any client tries.
+        (Ended::Doubt(_, Some(captured)), Verdict::OutcomeUnknown) => {
+            signals.emit(&command.route, signal);
+            command.first(in_doubt(captured, "false"))
         }
         (Ended::Doubt(_, None), Verdict::OutcomePending(wait)) => {
             signals.emit(&command.route, signal);
@@ -204,11 +209,12 @@ fn by_row<S>(shared: &Shared<S>, command: &Command, seen: &Seen) -> Response {
     }
 }
 
-/// A server error of the counterparty goes to the caller as it came, and may be sent again.
-fn in_doubt(captured: Captured) -> Response {
+/// A server error of the counterparty goes to the caller as it came. Clients are told whether to send it
+/// again by themselves, as they would be by the row of the table.
+fn in_doubt(captured: Captured, should_retry: &'static str) -> Response {
     let mut response = captured.into_response();
     let headers = response.headers_mut();
-    headers.insert(header::STRIPE_SHOULD_RETRY, HeaderValue::from_static("true"));
+    headers.insert(header::STRIPE_SHOULD_RETRY, HeaderValue::from_static(should_retry));
     headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

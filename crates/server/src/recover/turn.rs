@@ -156,7 +156,7 @@ fn understood<S: Ledger>(external: &External<S>, finding: Finding) -> Option<ste
     Some(match finding {
         Finding::Executed(found) => step::Finding::Executed(receipt(external, found)?),
         Finding::Refused(found) => step::Finding::Refused(receipt(external, found)?),
-        Finding::NotExecuted => step::Finding::NotFound,
+        Finding::NotFound => step::Finding::NotFound,
         Finding::Pending => step::Finding::Pending,
         Finding::CannotTell => step::Finding::CannotTell,
         Finding::Different => step::Finding::Different,

@@ -5,7 +5,9 @@ use crate::database::{Store, block_on};
 use crate::exit::{Code, Stopped};
 use crate::output::say;
 use samekey::core::key::Scope;
-use samekey::core::record::Record;
+use samekey::core::outcome::Ending;
+use samekey::core::receipt::Receipt;
+use samekey::core::record::{Record, State};
 use samekey::core::step::Decision;
 use samekey::keys::{Keys, Person, Undecided, View, executed_fact, state_name};
 use samekey::store::Ledger;
@@ -19,21 +21,27 @@ const LOCATION_BYTES_MAX: usize = 2_048;
 /// Find out at the counterparty first what happened; `samekey keys show` has the outbound key to ask
 /// with. Then say which it was:
 ///
-///   executed      It was executed, and you have proof (a reference, a statement of account). Give the
-///                 status that the first answer would have had, and where the result can be read.
-///                 Whoever sends the key again is told that it is done.
-///   not-executed  It was not executed, and no longer can be: you have looked, and no request is still
-///                 on its way. The key is free, and runs when it is sent again.
-///   closed        It was made good in another way (refunded, written off). It will never run.
+///   executed      It was executed, or refused for good, and you have proof (a reference, a statement of
+///                 account). Enter the result into the service's own tables FIRST: this writes the key
+///                 and nothing else, and a Location that answers 404 reads like "not paid". Then give
+///                 the status that the first answer would have had (a 4xx for a refusal), and where the
+///                 result can be read. Whoever sends the key again is told that it is done.
+///   not-executed  The counterparty says that it refused it or never accepted it; or it knows nothing of
+///                 it, and since `since` more time has passed than any request can take to arrive
+///                 (proxies, queues: ask the counterparty; if nobody knows, a day). One "not found" is
+///                 no proof. The key is free: tell the caller to send the same request again, with the
+///                 same key.
+///   closed        It was made good in another way (refunded, written off). It does not run.
 ///
 /// If you cannot tell, decide nothing: an open key costs a question, a wrong "not-executed" costs the
-/// money twice. Never tell the caller to use a new key: with a new key it is a second command.
+/// money twice. Never tell the caller to use a new key: with a new key it is a second command. A decision
+/// holds until the retention of the key is over.
 #[derive(clap::Args, Debug)]
 #[command(
     verbatim_doc_comment,
     after_help = "Example:\n  \
     samekey keys resolve alpha order-7 --view 3.7-9f2c01ab --as executed --status 201 --location /payments/PAY-7 \\\n    \
-    --person 'M. Sato' --note 'paid, answer lost in the outage' --evidence 'provider statement 2026-11-30, line 12'"
+    --person 'M. Sato' --note 'paid, answer lost in the outage' --evidence 'outbound key 5f0c…, provider statement 2026-11-30, line 12'"
 )]
 pub struct Resolve {
     #[command(flatten)]
@@ -45,7 +53,8 @@ pub struct Resolve {
     /// What happened
     #[arg(long = "as", value_enum, value_name = "WHAT")]
     what: What,
-    /// With `executed`: the status that the first answer would have had, 200 to 299
+    /// With `executed`: the status that the first answer would have had: 200 to 299, or the final 4xx of
+    /// a refusal (every 4xx but 401, 403, 407, 408, 413, 421, 425, 429)
     #[arg(long, value_name = "STATUS")]
     status: Option<u16>,
     /// With `executed`: where the result can be read
@@ -72,11 +81,11 @@ pub struct Forget {
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// It was executed, which is proved
+    /// It was executed, or refused for good, which is proved
     Executed,
-    /// It was not executed and no longer can be
+    /// It was not executed and no longer can be, which is proved
     NotExecuted,
-    /// It was made good in another way, and will never run
+    /// It was made good in another way, and does not run
     Closed,
 }
 
@@ -89,7 +98,7 @@ struct PersonFlags {
     /// Why
     #[arg(long, value_name = "TEXT")]
     note: String,
-    /// What proves it
+    /// What proves it, with the outbound key, which is not shown any more once the key is decided
     #[arg(long, value_name = "TEXT")]
     evidence: String,
 }
@@ -115,9 +124,13 @@ pub fn resolve(arguments: &Resolve) -> Result<ExitCode, Stopped> {
         }?)
     })?;
     let next = match arguments.what {
-        What::Executed => "whoever sends it again is told that it is done",
-        What::NotExecuted => "it runs when it is sent again",
-        What::Closed => "it will never run",
+        What::Executed => {
+            "whoever sends it again is told that it is done, with this status and Location: make sure that the result can be read there, since nothing but the key was written"
+        }
+        What::NotExecuted => {
+            "tell the caller to send the same request again, with the same key: then it runs"
+        }
+        What::Closed => "it does not run while its record is kept",
     };
     say(&format!("decided: the key is {}; {next}\n", described(&record)))?;
     Ok(ExitCode::SUCCESS)
@@ -127,17 +140,39 @@ pub fn resolve(arguments: &Resolve) -> Result<ExitCode, Stopped> {
 pub fn forget(arguments: &Forget) -> Result<ExitCode, Stopped> {
     let (scope, person) = (arguments.target.scope()?, arguments.person.person());
     let view = arguments.view.as_str();
-    let record = block_on(async {
+    let (was_kept, record) = block_on(async {
         Ok(match arguments.target.database.open().await? {
-            Store::Postgres(ledger) => Keys::of(&ledger).forget(&scope, view, &person).await,
-            Store::Sqlite(ledger) => Keys::of(&ledger).forget(&scope, view, &person).await,
+            Store::Postgres(ledger) => strip(&ledger, &scope, view, &person).await,
+            Store::Sqlite(ledger) => strip(&ledger, &scope, view, &person).await,
         }?)
     })?;
-    say(&format!(
-        "forgotten: the key is {}; its answer is gone, and it never runs again\n",
-        described(&record)
-    ))?;
+    let said = if was_kept {
+        "forgotten: its answer is gone, the fact stays, and it does not run again"
+    } else {
+        "there was nothing to forget: no answer is kept, only the fact, and nothing was written"
+    };
+    say(&format!("{said}; the key is {}\n", described(&record)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Forgets; says whether there was an answer to forget.
+async fn strip<L: Ledger>(
+    ledger: &L,
+    scope: &Scope,
+    view: &str,
+    person: &Person,
+) -> Result<(bool, Record), Undecided> {
+    let keys = Keys::of(ledger);
+    let shown = keys.show(scope).await?;
+    let was_kept = shown.is_some_and(|shown| match &shown.seen.record.state {
+        State::Done(done) => matches!(done.receipt, Receipt::Kept(_)),
+        State::Free
+        | State::Running(_)
+        | State::Unknown(_)
+        | State::Review(_)
+        | State::Closed(_) => false,
+    });
+    Ok((was_kept, keys.forget(scope, view, person).await?))
 }
 
 async fn decide<L: Ledger>(
@@ -154,17 +189,22 @@ fn described(record: &Record) -> String {
     format!("{} ({})", state_name(&record.state), View::of(record))
 }
 
+/// Whether an answer with this status may be the end of a command: a success, or a refusal that is final.
+fn is_told(status: u16) -> bool {
+    (200..=299).contains(&status) || Ending::of_status(status) == Ending::Refused
+}
+
 impl Resolve {
     fn decision(&self) -> Result<Decision, Stopped> {
         let usage = |sentence: &str| Err(Stopped::new(Code::Usage, sentence));
         let said = self.status.is_some() || self.location.is_some();
         match self.what {
             What::Executed => match self.status {
-                Some(status) if (200..=299).contains(&status) => {
+                Some(status) if is_told(status) => {
                     Ok(Decision::Executed(executed_fact(status, self.place()?)))
                 }
                 Some(_) => usage(
-                    "--status is no status of success; expected the one that the first answer would have had, 200 to 299",
+                    "--status is neither a success nor a final refusal; expected the one that the first answer would have had: 200 to 299, or a 4xx but 401, 403, 407, 408, 413, 421, 425, 429",
                 ),
                 None => usage(
                     "--as executed has no --status; give the one that the first answer would have had, such as 201",
@@ -197,7 +237,7 @@ impl From<Undecided> for Stopped {
     fn from(undecided: Undecided) -> Stopped {
         let sentence = undecided.to_string();
         match undecided {
-            Undecided::Unknown | Undecided::StaleView(_) | Undecided::NotInState(_) => {
+            Undecided::NoSuchKey | Undecided::StaleView | Undecided::NotInState(_) => {
                 Stopped::new(Code::NothingDecided, format!("nothing was decided: {sentence}"))
             }
             Undecided::Incomplete(_) => Stopped::new(Code::Usage, sentence),

@@ -47,7 +47,7 @@ struct Page {
     request: Option<String>,
     answer_status: Option<u16>,
     answer_kept: Option<bool>,
-    kept_until: String,
+    kept_until: Option<String>,
     decisions: Vec<Account>,
 }
 
@@ -114,7 +114,8 @@ impl Page {
             request: None,
             answer_status: None,
             answer_kept: None,
-            kept_until: second(record.keep_until),
+            // An open record is kept, whatever its row says.
+            kept_until: (!record.is_open()).then(|| second(record.keep_until)),
             decisions: shown.decisions.iter().map(Account::of).collect(),
         };
         match &record.state {
@@ -139,7 +140,7 @@ impl Page {
     fn text(&self) -> String {
         let kept = match self.answer_kept {
             Some(true) => Some("kept, and replayed to whoever sends the key again"),
-            Some(false) => Some("only the fact that it was executed"),
+            Some(false) => Some("not kept, only the fact and the status"),
             None => None,
         };
         let lines = [
@@ -155,9 +156,9 @@ impl Page {
             ("questions asked", self.questions_asked.map(|asked| asked.to_string())),
             ("next question", self.next_question.clone()),
             ("lease ends", self.lease_ends.clone()),
-            ("answer", self.answer_status.map(|status| status.to_string())),
-            ("answer kept", kept.map(str::to_owned)),
-            ("kept until", Some(self.kept_until.clone())),
+            ("status", self.answer_status.map(|status| status.to_string())),
+            ("answer", kept.map(str::to_owned)),
+            ("kept until", self.kept_until.clone()),
         ];
         let mut text: String = lines
             .iter()

@@ -138,7 +138,7 @@ async fn without_anybody_to_ask_a_person_decides<H: Home>() {
     // A server error is passed on here too.
     world.provider.plan(Plan::Status(503, true));
     let passed = world.pay("other").await;
-    assert_eq!((passed.status, passed.header("stripe-should-retry")), (503, Some("true")));
+    assert_eq!((passed.status, passed.header("stripe-should-retry")), (503, Some("false")));
     assert_eq!(world.state("other").await, "review");
     assert_eq!(world.provider.effects(), 2);
 }

@@ -214,7 +214,7 @@ impl Ask for Provider {
             Say::Truth => {
                 let inner = self.inner.lock().unwrap();
                 match inner.effects.iter().find(|(executed, _)| *executed == key) {
-                    None => Finding::NotExecuted,
+                    None => Finding::NotFound,
                     Some((_, body)) if question.request.is_none_or(|r| r.body() == body) => {
                         Finding::Executed(found(201))
                     }
@@ -223,7 +223,7 @@ impl Ask for Provider {
             }
             Say::Pending => Finding::Pending,
             Say::CannotTell => Finding::CannotTell,
-            Say::NotExecuted => Finding::NotExecuted,
+            Say::NotExecuted => Finding::NotFound,
             Say::Different => Finding::Different,
             Say::Refused => Finding::Refused(found(402)),
             Say::Status(status) => Finding::Executed(found(status)),
