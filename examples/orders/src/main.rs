@@ -167,13 +167,13 @@ fn lesson(address: SocketAddr, demo: bool, provider: payments::Kind) -> String {
     };
     let late = match provider {
         payments::Kind::Answers => {
-            "Where the\nanswer is late it says 409 and asks what became of it: send the same again."
+            "Where the answer is late it says 409 and asks what became of it: send the same again."
         }
         payments::Kind::Dedups => {
-            "Where the\nanswer is late it says 409 and sends the same payment to the provider again: send the same again."
+            "Where the answer is late it says 409 and asks by sending the provider the same key: send the same again."
         }
         payments::Kind::Opaque => {
-            "Where the\nanswer is late it says 409 and a person decides: samekey keys list --review --database ..."
+            "Where the answer is late it says 409 and a person decides: samekey keys list --review --help"
         }
     };
     format!(
@@ -193,7 +193,8 @@ Pay for it, at the provider ("samekey lab api" plays one, and answers every seco
     -d '{{"order_id": "ORD-1", "amount": 1200}}'
 
 The first time it answers 201, and so does every further time, without a second payment.
-Another amount is refused with 422. {late}"#
+Another amount is refused with 422.
+{late}"#
     )
 }
 
