@@ -45,7 +45,8 @@ pub enum KeyRule {
     /// A request without a key is refused.
     #[default]
     Required,
-    /// A request without a key runs unprotected.
+    /// A request without a key runs unprotected: each one is a new command, and an external call that
+    /// ends without an answer is neither written down nor asked about.
     Optional,
     /// Keys are passed through and mean nothing.
     Off,

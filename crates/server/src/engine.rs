@@ -15,7 +15,8 @@ const WAITING_ANSWERS_MAX: usize = 1_024;
 
 /// Runs commands at most once a key. Made once, cheap to clone.
 ///
-/// `S` is the store: a `PostgresLedger`, a `SqliteLedger` or a `SqlxLedger`.
+/// `S` is the store: a `PostgresLedger`, a `SqliteLedger` or a `SqlxLedger`. A `SqlxLedger` runs atomic
+/// commands only; [`External`](crate::External) and [`Protect`](crate::Protect) want one of the first two.
 pub struct Engine<S>(Arc<Shared<S>>);
 
 pub(crate) struct Shared<S> {

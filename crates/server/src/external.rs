@@ -36,6 +36,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// A route whose commands call a counterparty, on one engine. Made once at start-up, cheap to clone.
 ///
+/// The intent is written, the call made outside of any transaction, the result written. Whoever holds a
+/// claim may have called: so a claim that ends without an answer is *unknown*. It is never called again by
+/// itself; somebody is asked ([`External::asking`]), or a person decides ([`External::opaque`], with the
+/// command `samekey keys` or [`keys`](crate::keys)). It is exactly one effect only where the counterparty
+/// deduplicates by the outbound key.
+///
 /// ```
 /// # use samekey::core::{key::Org, policy::{Choices, Counterparty}};
 /// # use samekey::store::memory::MemoryLedger;
@@ -51,6 +57,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 ///     }
 /// }
 ///
+/// // This ledger ends with the process: a service that moves money takes PostgreSQL or SQLite.
 /// let engine = Engine::new(MemoryLedger::new());
 /// let counterparty = Counterparty::Answers { not_found_after: None };
 /// let route = Route::new("payments", Choices { counterparty, ..Choices::default() })?;
@@ -127,6 +134,18 @@ impl From<StoreError> for ExternalFault {
 }
 
 /// How a call ended, as the handler can prove it.
+///
+/// | what the HTTP client says | outcome |
+/// |---|---|
+/// | a status, and an answer that can be read | [`Outcome::finished`] with the answer for the caller |
+/// | connecting failed (refused, no route, no name): no byte was sent | [`Outcome::not_started`] with [`Problem::UpstreamUnreached`](crate::Problem::UpstreamUnreached), made by its `into_response(None)` |
+/// | time ran out after connecting | [`Outcome::Unknown`] with [`Reason::TimedOut`] |
+/// | the connection broke, or the answer was cut | [`Outcome::Unknown`] with [`Reason::ConnectionLost`] |
+/// | a 2xx that cannot be read or understood | [`Outcome::Unknown`] with [`Reason::ConnectionLost`] |
+/// | anything else that you are not sure of | [`Outcome::Unknown`] |
+///
+/// A counterparty's 401, 403 or 429 speaks of *this service*: answer [`Outcome::not_started`] with a 502 or
+/// 503, since passed on it would tell the caller that its own credentials are wrong.
 #[must_use]
 pub enum Outcome {
     /// The counterparty gave this answer. By its status it is stored (2xx, 3xx, a final 4xx), frees
@@ -136,7 +155,10 @@ pub enum Outcome {
     /// Nothing was started, which is proved: no byte was sent, or the counterparty says so. The caller
     /// gets this answer, the key is free.
     NotStarted(Finished),
-    /// It may have been executed; recovery asks, or a person decides.
+    /// It may have been executed; recovery asks, or a person decides. Give [`Reason::TimedOut`],
+    /// [`Reason::ConnectionLost`], [`Reason::ServerError`], [`Reason::HandlerFailed`], or
+    /// [`Reason::FoundDifferent`] where something else is under the outbound key. The other reasons are the engine's own words and mislead whoever reads them: with [`Reason::Restored`] a counterparty
+    /// that deduplicates is not even asked.
     Unknown(Reason),
 }
 
@@ -217,7 +239,8 @@ impl Call {
 pub(crate) type Calling = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
 
 impl<S: Ledger> External<S> {
-    /// A route whose unknown outcomes are asked about.
+    /// A route whose unknown outcomes are asked about. Start [`External::spawn_recovery`] as well: it is
+    /// what asks.
     ///
     /// # Errors
     /// A route whose policy says that its counterparty is opaque, and what the store fails with.
@@ -237,7 +260,9 @@ impl<S: Ledger> External<S> {
         }
     }
 
-    /// A route with a counterparty that cannot be asked: whatever is unknown waits for a person.
+    /// A route with a counterparty that cannot be asked: whatever is unknown waits for a person. Start
+    /// [`External::spawn_recovery`] here too: it is what hands over the keys whose owner crashed, counts
+    /// those that are open, and sees that the database was restored.
     ///
     /// # Errors
     /// A route whose policy says that its counterparty answers or deduplicates, and what the store
@@ -279,6 +304,17 @@ impl<S: Ledger> External<S> {
     /// renewed; where that fails in time, the call is dropped before the lease ends. Whoever sends the
     /// key again gets what `docs/contract.md` says; the caller's identity must have been verified
     /// before.
+    ///
+    /// What `call` must not do, since each of it sends what nobody knows of:
+    /// - retry, or let its HTTP client retry: one request a call;
+    /// - follow redirects: a redirect is an answer;
+    /// - hand the sending to `tokio::spawn` or a queue: a call that has lost its lease is dropped, and what
+    ///   was spawned would go on;
+    /// - take longer than its lease: give the request a timeout well below the route's `lease`.
+    ///
+    /// On a route with `KeyRule::Optional` a request without a key is called too, unprotected: its
+    /// outbound key is a new one each time, nothing is written, and where it ends without an answer the
+    /// caller gets 409 `outcome-unknown` and nobody asks. For payments take `Required`, the default.
     pub async fn run<B, F, Fut, E>(
         &self,
         caller: &Caller,

@@ -1,10 +1,6 @@
 //! Middleware: keys in front of a handler that knows nothing of them.
 //!
-//! **What it cannot promise.** The key's row and what the handler does are not one transaction: a crash
-//! between the two leaves a command of which nobody knows whether it happened. It is never run again by
-//! itself then; it is *unknown*, and a person decides (or an [`crate::Ask`], where the route has one).
-//! Whoever needs more takes [`crate::Engine::atomic`] or [`External`]. With the policy `rerun = safe` the
-//! operator vouches that the handler's effects are unique by key, and an interrupted command runs again.
+//! What it cannot promise is said at [`Protect`].
 
 use crate::body::{BoxError, Response};
 use crate::external::{Call, External, Outcome};
@@ -25,6 +21,46 @@ pub type Identify = Arc<dyn Fn(&http::request::Parts) -> Result<Caller, Response
 
 /// A tower layer that runs POST and PATCH at most once a key. Other methods pass through, their key
 /// with them.
+///
+/// # What it cannot promise
+/// The key's row and what the handler does are not one transaction: a crash between the two leaves a
+/// command of which nobody knows whether it happened. It is not run again by itself then; it is *unknown*,
+/// and a person decides (or an [`Ask`](crate::Ask), where the route has one). Whoever needs more takes
+/// `Engine::atomic` or [`External`]. With the policy `rerun = safe` the operator vouches that the handler's
+/// effects are unique by key, and an interrupted command runs again.
+///
+/// A handler that answers 5xx (or 408) leaves its key unknown, and on an opaque route in review, unless the
+/// policy `on_server_error` says otherwise. One that answers 401, 403, 407, 413, 421, 425 or 429 frees the
+/// key, so it must answer so *before* any effect.
+///
+/// ```
+/// # use samekey::core::{key::Org, policy::Choices};
+/// # use samekey::store::memory::MemoryLedger;
+/// use axum::{Router, body::Body, routing::post};
+/// use samekey::{Caller, Engine, External, Protect, RecoveryPlan, Route};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), samekey::BoxError> {
+///
+/// // This ledger ends with the process: a service takes PostgreSQL or SQLite.
+/// let engine = Engine::new(MemoryLedger::new());
+/// let external = External::opaque(&engine, Route::new("things", Choices::default())?).await?;
+/// let recovery = external.spawn_recovery(RecoveryPlan::default());
+/// // Whom the layer outside of this one has authenticated.
+/// let identify = |_: &http::request::Parts| Ok(Caller::of(Org::new("alpha").unwrap()));
+/// let service = Router::new()
+///     .route("/things", post(|| async { (http::StatusCode::CREATED, "made") }))
+///     .layer(Protect::new(external, identify));
+///
+/// // The same command twice: the handler runs once.
+/// # use tower::ServiceExt;
+/// let send = || http::Request::post("/things").header("idempotency-key", "k1").body(Body::from("{}"));
+/// let first = service.clone().oneshot(send()?).await?;
+/// let retry = service.oneshot(send()?).await?;
+/// assert_eq!((first.status(), retry.status()), (http::StatusCode::CREATED, http::StatusCode::CREATED));
+/// assert_eq!(retry.headers()["idempotent-replayed"], "true");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Protect<S> {
     external: External<S>,
     identify: Identify,

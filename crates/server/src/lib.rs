@@ -45,6 +45,17 @@
 //! # fn main() {}
 //! ```
 //!
+//! # Effects elsewhere
+//! A handler that calls somebody else (a payment provider, an e-mail service) cannot commit that call
+//! together with its key. For it there are
+//! - [`External`]: writes the intent, makes the call at most once a claim, writes the answer. What ends
+//!   without an answer is *unknown* ([`Outcome`] has the table from an HTTP client's results);
+//! - [`Ask`]: what you write so that a counterparty can be asked what became of a command;
+//! - [`Protect`]: the same as a tower layer, for handlers that know nothing of keys;
+//! - [`External::spawn_recovery`]: what finds unknown keys and asks. Every external route needs one;
+//! - [`keys`] and the command `samekey keys`: what a person sees and decides where nobody can be asked;
+//! - [`mark_restored`]: what a restored database has to be told before the service starts again.
+//!
 //! Read next: [`Engine`] and its method `atomic`, then `docs/contract.md` for what callers see.
 
 // Without a store there is nothing to run commands on; what is left then only has to compile.
@@ -83,6 +94,8 @@ pub use restore::{RESTORE_MARK_LASTS, RestoreReport, mark_restored};
 pub use route::{Caller, Route};
 pub use signal::{Listener, Signal};
 pub use sweep::{SweepPlan, Sweeper};
+
+pub use samekey_core::record::Reason;
 
 pub use samekey_core as core;
 pub use samekey_store as store;

@@ -195,6 +195,15 @@ pub struct RecoveryPass {
 
 /// A recovery at work. It ends when this is dropped: a question on its way is given up, and is asked
 /// again when its turn is over.
+///
+/// It finds the claims of its route that ended without an answer, asks about them, and settles them, frees
+/// them, or hands them to a person. It takes a key over by its fence, so that several on one database share
+/// the work and no owner of before can write any more. It never runs a command again; to a counterparty
+/// that was declared to deduplicate, the question may be the same request. It is not on the way of a
+/// request: a counterparty that hangs keeps its own questions waiting, and no one else's.
+///
+/// Without one, the keys of crashed owners wait until somebody sends them again, nobody is asked, and a
+/// running service does not see that its database was restored. Opaque routes need one too.
 #[derive(Debug)]
 pub struct Recovery(JoinHandle<()>);
 

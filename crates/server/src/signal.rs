@@ -8,7 +8,10 @@ use samekey_store::Kind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// Something that an operator may want to count or to be woken by.
+/// Something that an operator may want to count or to be woken by. Metrics count them as
+/// `samekey_commands_total` by `route` and `result`, which is [`Signal::name`].
+///
+/// No signal carries a key, an organisation, a body or a header, so that no metric and no log can show one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Signal {
     /// A command ran and its answer is stored.

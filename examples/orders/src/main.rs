@@ -139,7 +139,7 @@ async fn run(
     })?;
     let address = listener.local_addr().unwrap_or(arguments.listen);
     let demo = arguments.tokens.is_empty();
-    tell(&format!("listening on http://{address}\n{}\n", lesson(address, demo)));
+    tell(&format!("listening on http://{address}\n{}\n", lesson(address, demo, terms.kind)));
     let (sweeper, recovery) = (shop.spawn_sweeper(), payments.spawn_recovery());
     let body_time_max = Duration::from_millis(arguments.body_time_max_ms);
     let headers_time_max = Duration::from_millis(arguments.headers_time_max_ms);
@@ -156,7 +156,7 @@ async fn run(
 
 /// The lines that show what a retry gets. The key is another one at every start, so that the first
 /// time is the first time; tokens that somebody chose are not shown.
-fn lesson(address: SocketAddr, demo: bool) -> String {
+fn lesson(address: SocketAddr, demo: bool, provider: payments::Kind) -> String {
     let token = if demo { "alpha-token" } else { "YOUR-TOKEN" };
     let key = uuid::Uuid::new_v4();
     let payment_key = uuid::Uuid::new_v4();
@@ -164,6 +164,17 @@ fn lesson(address: SocketAddr, demo: bool) -> String {
         "With beta-token the same key is another organisation's own order."
     } else {
         "With another organisation's token the same key is that organisation's own order."
+    };
+    let late = match provider {
+        payments::Kind::Answers => {
+            "Where the answer is late it says 409 and asks what became of it: send the same again."
+        }
+        payments::Kind::Dedups => {
+            "Where the answer is late it says 409 and asks by sending the provider the same key: send the same again."
+        }
+        payments::Kind::Opaque => {
+            "Where the answer is late it says 409 and a person decides: samekey keys list --review --help"
+        }
     };
     format!(
         r#"
@@ -181,8 +192,9 @@ Pay for it, at the provider ("samekey lab api" plays one, and answers every seco
     -H 'Idempotency-Key: {payment_key}' -H 'Content-Type: application/json' \
     -d '{{"order_id": "ORD-1", "amount": 1200}}'
 
-The first time it answers 201, and so does every further time, without a second payment. Where
-the answer is late it says 409 and asks: send the same again. Another amount is refused with 422."#
+The first time it answers 201, and so does every further time, without a second payment.
+Another amount is refused with 422.
+{late}"#
     )
 }
 

@@ -23,11 +23,8 @@ use std::process::ExitCode;
 /// them ends in review: have somebody there who decides, or take no payments. After 24 hours a lost key is
 /// new, and runs.
 #[derive(clap::Args, Debug)]
-#[command(
-    verbatim_doc_comment,
-    after_help = "Example, for a database restored to its state of noon in Tokyo:\n  \
-    samekey restore-mark --lost-since 2026-11-30T12:00:00+09:00 --database postgres://app@localhost/shop"
-)]
+#[command(after_help = "Example, for a database restored to its state of noon in Tokyo:\n  \
+    samekey restore-mark --lost-since 2026-11-30T12:00:00+09:00 --database postgres://app@localhost/shop")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseFlag,

@@ -21,21 +21,23 @@ const LOCATION_BYTES_MAX: usize = 2_048;
 /// Find out at the counterparty first what happened; `samekey keys show` has the outbound key to ask
 /// with. Then say which it was:
 ///
-///   executed      It was executed, or refused for good, and you have proof (a reference, a statement of
-///                 account). Enter the result into the service's own tables FIRST: this writes the key
-///                 and nothing else, and a Location that answers 404 reads like "not paid". Then give
-///                 the status that the first answer would have had (a 4xx for a refusal), and where the
-///                 result can be read. Whoever sends the key again is told that it is done.
-///   not-executed  The counterparty says that it refused it or never accepted it; or it knows nothing of
-///                 it, and since `since` more time has passed than any request can take to arrive
+///   executed      It was executed, or refused for good, and you have proof (a reference, a statement
+///                 of account). Enter the result into the service's own tables FIRST: this writes
+///                 the key and nothing else, and a Location that answers 404 reads like "not paid".
+///                 Then give the status that the first answer would have had (a 4xx for a refusal),
+///                 and where the result can be read. Whoever sends the key again is told that it is
+///                 done.
+///   not-executed  The counterparty says that it refused it or never accepted it; or it knows nothing
+///                 of it, and since `since` more time has passed than any request can take to arrive
 ///                 (proxies, queues: ask the counterparty; if nobody knows, a day). One "not found" is
 ///                 no proof. The key is free: tell the caller to send the same request again, with the
 ///                 same key.
 ///   closed        It was made good in another way (refunded, written off). It does not run.
 ///
 /// If you cannot tell, decide nothing: an open key costs a question, a wrong "not-executed" costs the
-/// money twice. Never tell the caller to use a new key: with a new key it is a second command. A decision
-/// holds until the retention of the key is over.
+/// money twice. Never tell the caller to use a new key: with a new key it is a second command.
+///
+/// A decision holds until the retention of the key is over.
 #[derive(clap::Args, Debug)]
 #[command(
     verbatim_doc_comment,
@@ -67,7 +69,7 @@ pub struct Resolve {
 /// Remove the stored answer of a finished key
 ///
 /// For personal data that has to go before the retention ends. The fact that the command was executed
-/// stays, so that a retry never runs it again: it is told that the answer was not kept.
+/// stays, so that a retry does not run it again: it is told that the answer was not kept.
 #[derive(clap::Args, Debug)]
 pub struct Forget {
     #[command(flatten)]
