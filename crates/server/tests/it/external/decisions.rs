@@ -94,12 +94,12 @@ async fn p42_a_view_of_an_earlier_state_decides_nothing<H: Home>() {
     });
     let keys = Keys::of(world.store());
     let refused = keys.forget(&scope("alpha", "k"), &view, &person()).await;
-    assert!(matches!(refused, Err(Undecided::StaleView(_))), "{refused:?}");
+    assert!(matches!(refused, Err(Undecided::StaleView)), "{refused:?}");
     let now = View::of(&world.record("k").await).to_string();
     assert_ne!(now, view);
     keys.forget(&scope("alpha", "k"), &now, &person()).await.unwrap();
     let again = keys.forget(&scope("alpha", "k"), &now, &person()).await;
-    assert!(matches!(again, Err(Undecided::StaleView(_))), "{again:?}");
+    assert!(matches!(again, Err(Undecided::StaleView)), "{again:?}");
 }
 
 async fn without_grounds_nothing_is_decided<H: Home>() {
