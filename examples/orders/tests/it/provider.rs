@@ -199,7 +199,7 @@ async fn credentials_that_are_refused_are_ours_and_free_the_key(which: Which) {
     // Without the provider's own document it may be a proxy's word, or a wrong address's.
     for (number, status) in [401, 404, 429].into_iter().enumerate() {
         let rule = format!(
-            r#"{{"rules": [{{"process": "normal", "times": 1, "answer": {{"status": {status},
+            r#"{{"rules": [{{"process": "once", "times": 1, "answer": {{"status": {status},
                  "body": {{"text": "<html>"}}}}}}]}}"#
         );
         force(&lab, &rule);
