@@ -60,6 +60,7 @@ macro_rules! conformance {
             one_of_many_decisions_is_told_of,
             what_is_shared_once_is_the_same_for_all,
             free_rows_are_dropped_after_a_restore,
+            b86_of_all_rows_only_the_due_ones_of_the_route_are_listed,
             b10_the_dialogues_read_the_same,
         );
     };
@@ -77,6 +78,7 @@ pub(crate) use conformance;
 
 pub use crate::recovering::{
     a_decision_and_its_account_are_one, a_key_that_is_taken_again_has_its_new_intent,
+    b86_of_all_rows_only_the_due_ones_of_the_route_are_listed,
     free_rows_are_dropped_after_a_restore, intents_are_kept_from_claim_to_settlement,
     one_of_many_decisions_is_told_of, open_records_are_counted_by_route_and_state,
     orgs_are_walked_page_by_page, what_is_due_is_listed_the_longest_due_first,

@@ -121,6 +121,43 @@ pub async fn what_is_due_is_listed_the_longest_due_first<L: Ledger, A: Aging>(
     assert_eq!(due(&**ledger, "pay", "org", 10).await, ["c", "a", "b"]);
 }
 
+/// Every state, due and not due, of the route that is asked for and of another one: exactly those are
+/// listed that are due, in a state that can be due, and of that route and organisation.
+pub async fn b86_of_all_rows_only_the_due_ones_of_the_route_are_listed<L: Ledger, A: Aging>(
+    ledger: &Arc<L>,
+    aging: &A,
+) {
+    for org in ["org", "other"] {
+        for route in ["pay", "refund"] {
+            let claim = |name: &str| scope(org, &format!("{route} {name}").replace(' ', "-"));
+            let old = claim("running over");
+            claimed(&**ledger, &old, route, 1).await;
+            for name in ["unknown due", "unknown later", "review", "free", "done"] {
+                let key = claim(name);
+                let seen = claimed(&**ledger, &key, route, 1).await;
+                let state = match name {
+                    "unknown due" => unknown(seen.now, seen.now),
+                    "unknown later" => unknown(seen.now, seen.now.plus(HOUR)),
+                    "review" => review(seen.now),
+                    "free" => State::Free,
+                    _ => done(seen.now, 1),
+                };
+                swapped(&**ledger, &key, &seen.record, state).await;
+            }
+        }
+    }
+    aging.age(2 * MINUTE).await;
+    for org in ["org", "other"] {
+        for route in ["pay", "refund"] {
+            let key = scope(org, &format!("{route}-running-live"));
+            claimed(&**ledger, &key, route, 1).await;
+            let mut listed = due(&**ledger, route, org, 100).await;
+            listed.sort();
+            assert_eq!(listed, [format!("{route}-running-over"), format!("{route}-unknown-due")]);
+        }
+    }
+}
+
 pub async fn what_waits_for_a_person_is_never_due<L: Ledger, A: Aging>(ledger: &Arc<L>, aging: &A) {
     let key = scope("org", "key");
     let seen = claimed(&**ledger, &key, "pay", 1).await;

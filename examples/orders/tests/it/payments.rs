@@ -11,6 +11,7 @@ on_both!(
     p05_t61_a_payment_is_made_once_and_its_answer_kept,
     p04_another_amount_is_refused_and_changes_nothing,
     p07_while_it_is_being_paid_a_second_one_waits,
+    b62_who_is_asked_to_stop_in_a_call_ends_it_first,
     p40_the_provider_knows_each_command_by_one_key_of_its_own,
     a_wrong_payment_gets_one_sentence_and_claims_nothing,
 );
@@ -104,6 +105,26 @@ async fn p40_the_provider_knows_each_command_by_one_key_of_its_own(which: Which)
         assert!(!names.contains(&"cookie") && !names.contains(&"user-agent"), "{names:?}");
     }
     assert_eq!(posts[0].header("authorization"), posts[1].header("authorization"));
+}
+
+/// Asked to stop in the middle of a call, the service brings it to its end and stores the answer.
+async fn b62_who_is_asked_to_stop_in_a_call_ends_it_first(which: Which) {
+    let database = Database::fresh(which).await;
+    let lab = lab(r#"{"rules": [{"answer": {"held": true}}]}"#).await;
+    let limits = ["--payment-lease-ms", "100000", "--call-timeout-ms", "90000"];
+    let shop = database.serve(&[&["--provider", &lab.url("")], &limits[..]].concat());
+    let (first, ()) = tokio::join!(pay(shop.address, "alpha-token", "k-1", BODY), async {
+        assert!(lab.until(Duration::from_secs(60), |lab| lab.counts().payments == 1).await);
+        shop.process.terminate().unwrap();
+        lab.release();
+    });
+    assert_eq!((first.status, first.is_replay()), (201, false), "{first:?}");
+    let ended = tokio::task::block_in_place(|| shop.process.wait(END_BOUND)).unwrap();
+    assert_eq!((ended.code(), ended.stderr.as_str()), (Some(0), ""));
+    let shop = database.serve(&["--provider", &lab.url("")]);
+    let again = pay(shop.address, "alpha-token", "k-1", BODY).await;
+    assert_eq!((again.status, again.is_replay(), &again.body), (201, true, &first.body));
+    assert_eq!((lab.counts().payments, posts(&lab).len()), (1, 1));
 }
 
 async fn a_wrong_payment_gets_one_sentence_and_claims_nothing(which: Which) {
