@@ -3,6 +3,7 @@
 use crate::database::{DatabaseFlag, Store, block_on};
 use crate::exit::{Code, Stopped};
 use crate::output::say;
+use crate::show::second;
 use jiff::Timestamp;
 use samekey::core::time::Time;
 use samekey::store::Kind;
@@ -57,9 +58,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
         })
     })?;
     say(&format!(
-        "marked for {} hours: open keys that are unknown now: {}; free keys removed: {}\n\
+        "what was written since {} is lost; marked for {} hours: open keys that are unknown now: {}; free keys removed: {}\n\
          Until then external routes run no key that this database does not know, new ones included, before it is \
          asked about; where `answers` with `not_found_after` is not declared, each of them ends in review.\n",
+        second(lost_since),
         RESTORE_MARK_LASTS.as_secs() / 3600,
         report.unknown,
         report.free_removed

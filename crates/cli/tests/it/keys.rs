@@ -310,7 +310,7 @@ async fn p44_after_a_restore_unknown_keys_are_asked_about(database: Database) {
     database.send("alpha", "k-2", true, Ends::NotStarted).await;
     let marked = database.samekey(&["restore-mark", "--lost-since", "2026-01-01T00:00:00+09:00"]);
     assert_eq!(marked.code(), Some(0), "{marked:?}");
-    assert!(marked.stdout.starts_with("marked for 24 hours"), "{}", marked.stdout);
+    assert!(marked.stdout.contains("is lost; marked for 24 hours"), "{}", marked.stdout);
     assert!(marked.stdout.contains("free keys removed: 1"), "{}", marked.stdout);
     // What the database does not know is not run, though nobody seems to have it.
     for key in ["k-2", "k-new"] {
