@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 /// More combinations than this are no test but a mistake in a list.
-const COMBINATIONS_MAX: usize = 1_000;
+pub const COMBINATIONS_MAX: usize = 1_000;
 
 /// How long [`Action::Sleep`] sleeps unless a test says otherwise: past the leases that tests have.
 const SLEEP_DEFAULT: Duration = Duration::from_secs(3);
