@@ -59,7 +59,7 @@ if [ "$ready" = false ]; then
 fi
 
 SAMEKEY_TEST_POOLER=127.0.0.1:$port cargo nextest run -p samekey --all-features \
-    -E 'test(on_postgres) | test(/^transactions::/) | test(/p17/)'
+    -E 'test(on_postgres) | test(/^external::.*::postgres::/) | test(/^transactions::/) | test(/p17/)'
 
 # Nothing was tested if nothing went through.
 transactions=$(python3 - "$port" <<'PYTHON'
