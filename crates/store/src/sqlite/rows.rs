@@ -4,7 +4,7 @@ use crate::error::StoreError;
 use crate::memory::host_now;
 use crate::row::{Row, check_offer, check_swap};
 use crate::{Arrived, LIST_PAGE_MAX, OpenRecord, SWEEP_BATCH_MAX, Seen, Swap, SweepPass};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
 use samekey_core::key::{Key, Org, Scope};
 use samekey_core::record::{Record, State};
 use samekey_core::time::Time;
@@ -34,6 +34,34 @@ pub(super) fn arrive(
     })
 }
 
+/// The columns of a row but its scope, in the order in which the statements that write all of them take
+/// them.
+fn columns(row: &Row) -> [&dyn ToSql; 21] {
+    [
+        &row.fence,
+        &row.holder,
+        &row.revision,
+        &row.keep_until,
+        &row.state,
+        &row.since,
+        &row.request_version,
+        &row.request_sha,
+        &row.frame_sha,
+        &row.principal_sha,
+        &row.lease_ends,
+        &row.run_ends,
+        &row.life,
+        &row.reason,
+        &row.last_send,
+        &row.asked,
+        &row.not_found,
+        &row.ask_after,
+        &row.answer_status,
+        &row.answer_headers,
+        &row.answer_body,
+    ]
+}
+
 /// Inserts a row, unless the key has one.
 pub(super) fn insert(
     connection: &Connection,
@@ -41,31 +69,10 @@ pub(super) fn insert(
     record: &Record,
 ) -> Result<Swap, StoreError> {
     let row = Row::of(record);
-    let inserted = connection.prepare_cached(INSERT)?.execute(params![
-        scope.org.as_str(),
-        scope.key.as_str(),
-        row.fence,
-        row.holder,
-        row.revision,
-        row.keep_until,
-        row.state,
-        row.since,
-        row.request_version,
-        row.request_sha,
-        row.frame_sha,
-        row.principal_sha,
-        row.lease_ends,
-        row.run_ends,
-        row.life,
-        row.reason,
-        row.last_send,
-        row.asked,
-        row.not_found,
-        row.ask_after,
-        row.answer_status,
-        row.answer_headers,
-        row.answer_body,
-    ])?;
+    let (org, key) = (scope.org.as_str(), scope.key.as_str());
+    let mut values: Vec<&dyn ToSql> = vec![&org, &key];
+    values.extend(columns(&row));
+    let inserted = connection.prepare_cached(INSERT)?.execute(values.as_slice())?;
     swapped(connection, scope, inserted)
 }
 
@@ -109,34 +116,11 @@ pub(super) fn swap(
         ])?;
         return swapped(connection, scope, written);
     }
-    let written = connection.prepare_cached(SWAP)?.execute(params![
-        scope.org.as_str(),
-        scope.key.as_str(),
-        row.fence,
-        row.holder,
-        row.revision,
-        row.keep_until,
-        row.state,
-        row.since,
-        row.request_version,
-        row.request_sha,
-        row.frame_sha,
-        row.principal_sha,
-        row.lease_ends,
-        row.run_ends,
-        row.life,
-        row.reason,
-        row.last_send,
-        row.asked,
-        row.not_found,
-        row.ask_after,
-        row.answer_status,
-        row.answer_headers,
-        row.answer_body,
-        expected.holder,
-        expected.fence,
-        expected.revision,
-    ])?;
+    let (org, key) = (scope.org.as_str(), scope.key.as_str());
+    let mut values: Vec<&dyn ToSql> = vec![&org, &key];
+    values.extend(columns(&row));
+    values.extend([&expected.holder as &dyn ToSql, &expected.fence, &expected.revision]);
+    let written = connection.prepare_cached(SWAP)?.execute(values.as_slice())?;
     swapped(connection, scope, written)
 }
 
