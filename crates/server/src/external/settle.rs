@@ -153,43 +153,35 @@ fn answer<S>(
     ended: Ended,
     (written, signal): (Written, Signal),
 ) -> Response {
-    let signals = &shared.signals;
+    shared.signals.emit(&command.route, signal);
     match (ended, &written.verdict) {
         (Ended::Final(captured), Verdict::Settled)
         | (Ended::Nothing(captured), Verdict::Freed)
         // The operator vouches that it may run again.
         | (Ended::Doubt(_, Some(captured)), Verdict::Freed) => {
-            signals.emit(&command.route, signal);
             command.first(captured.into_response())
         }
         (Ended::Unbegun, Verdict::Freed) => {
-            signals.emit(&command.route, signal);
             Problem::StoreUnavailable.into_response(Some(&command.scope.key))
         }
         (Ended::Doubt(_, None), Verdict::Freed) => {
-            signals.emit(&command.route, signal);
             Problem::OutcomePending(RetryAfter::MIN).into_response(Some(&command.scope.key))
         }
         (Ended::Doubt(_, Some(captured)), Verdict::OutcomePending(_)) => {
-            signals.emit(&command.route, signal);
             command.first(in_doubt(captured, "true"))
         }
         // A person decides, and that takes longer than any client tries.
         (Ended::Doubt(_, Some(captured)), Verdict::OutcomeUnknown) => {
-            signals.emit(&command.route, signal);
             command.first(in_doubt(captured, "false"))
         }
         (Ended::Doubt(_, None), Verdict::OutcomePending(wait)) => {
-            signals.emit(&command.route, signal);
             Problem::OutcomePending(*wait).into_response(Some(&command.scope.key))
         }
         (Ended::Doubt(_, None), Verdict::OutcomeUnknown) => {
-            signals.emit(&command.route, signal);
             Problem::OutcomeUnknown.into_response(Some(&command.scope.key))
         }
         // Somebody else holds the key by now: what the row says is the answer.
         (Ended::Final(_) | Ended::Nothing(_) | Ended::Unbegun | Ended::Doubt(..), _) => {
-            signals.emit(&command.route, signal);
             by_row(shared, command, &written.seen)
         }
     }
