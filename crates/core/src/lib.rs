@@ -7,13 +7,19 @@
 //! what it decides.
 //!
 //! Read next: [`record`] (what is known about a key), then [`step`] (what a request or an event
-//! does to it), then `docs/protocol.md` for the numbered rules.
+//! does to it); [`delivery`] and [`plan`] are the same for the side that calls. Then `docs/protocol.md`
+//! for the numbered rules.
 
+pub mod backoff;
+pub mod budget;
+pub mod delivery;
 pub mod fingerprint;
 pub mod key;
 pub mod lease;
 pub mod outcome;
+pub mod plan;
 pub mod policy;
+pub mod profile;
 pub mod receipt;
 pub mod record;
 pub mod step;

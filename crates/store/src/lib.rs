@@ -25,6 +25,7 @@ mod facts;
 mod intent;
 pub mod memory;
 pub mod migrate;
+pub mod outbox;
 #[cfg(any(feature = "postgres", feature = "sqlx"))]
 mod phrases;
 #[cfg(feature = "postgres")]

@@ -1,0 +1,13 @@
+//! The calling side of samekey: a command is written down first, sent, and its end is known or handed to a
+//! person.
+//!
+//! What this crate does not do: it decides nothing about retries itself. `samekey_core::plan` does, and what
+//! it decides is kept by `samekey_store`'s outbox.
+//!
+//! Read next: [`counterparty`] (who executes commands, and what can be asked of it).
+
+pub mod counterparty;
+
+pub use counterparty::{Counterparty, Order, Question, Reply};
+pub use samekey_core as core;
+pub use samekey_store as store;
