@@ -5,6 +5,7 @@ use samekey_core::outcome::{Heard, Outcome, Told};
 use samekey_core::profile::Declared;
 use samekey_store::outbox::Command;
 use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 /// One attempt to have a command executed.
@@ -54,4 +55,22 @@ pub trait Counterparty: Send + Sync + 'static {
     /// Asks what became of the command. It is only called where [`Counterparty::declared`] says that there
     /// are answers.
     fn ask(&self, question: Question) -> impl Future<Output = Reply<Heard>> + Send;
+}
+
+type Replying<'a, T> = Pin<Box<dyn Future<Output = Reply<T>> + Send + 'a>>;
+
+/// A counterparty whose type is forgotten, so that one courier serves different ones.
+pub(crate) trait Boxed: Send + Sync {
+    fn send_boxed(&self, order: Order) -> Replying<'_, Outcome>;
+    fn ask_boxed(&self, question: Question) -> Replying<'_, Heard>;
+}
+
+impl<C: Counterparty> Boxed for C {
+    fn send_boxed(&self, order: Order) -> Replying<'_, Outcome> {
+        Box::pin(self.send(order))
+    }
+
+    fn ask_boxed(&self, question: Question) -> Replying<'_, Heard> {
+        Box::pin(self.ask(question))
+    }
 }

@@ -4,10 +4,22 @@
 //! What this crate does not do: it decides nothing about retries itself. `samekey_core::plan` does, and what
 //! it decides is kept by `samekey_store`'s outbox.
 //!
-//! Read next: [`counterparty`] (who executes commands, and what can be asked of it).
+//! Read next: [`counterparty`] (who executes commands, and what can be asked of it), then [`courier`] (what
+//! delivers them), then `docs/calling.md`.
 
+mod chance;
+pub mod command;
 pub mod counterparty;
+pub mod courier;
+pub mod error;
+pub mod inbox;
+pub mod restored;
+pub mod signal;
 
+pub use command::{NewCommand, Placed, Prepared};
 pub use counterparty::{Counterparty, Order, Question, Reply};
+pub use courier::{Courier, Destination, Running, Setup, Waited};
+pub use error::{Error, Kind};
 pub use samekey_core as core;
 pub use samekey_store as store;
+pub use signal::Signal;

@@ -22,12 +22,12 @@ use crate::body::{BoxError, Request, Response};
 use crate::capture::{Captured, capture};
 use crate::engine::{Engine, Shared};
 use crate::recover::{Ask, Asking};
-use crate::restore::{self, Restored};
 use crate::route::{Caller, Route};
 use bytes::Bytes;
 use outbound::Secret;
 use samekey_core::policy::Counterparty;
 use samekey_core::record::Reason;
+use samekey_store::Restored;
 use samekey_store::{Ledger, OutboundKey, StoreError};
 use std::fmt;
 use std::future::Future;
@@ -292,7 +292,7 @@ impl<S: Ledger> External<S> {
         }
         let shared = engine.shared();
         let secret = Secret::of(&shared.store, shared.outbound_secret.as_deref()).await?;
-        let restored = RwLock::new(restore::load(&shared.store).await?);
+        let restored = RwLock::new(Restored::load(&shared.store).await?);
         let engine = engine.clone();
         Ok(External(Arc::new(Inner { engine, route, asking, secret, restored })))
     }
@@ -350,12 +350,12 @@ impl<S: Ledger> External<S> {
     }
 
     pub(crate) fn restored(&self) -> Option<Restored> {
-        self.0.restored.read().unwrap_or_else(PoisonError::into_inner).clone()
+        *self.0.restored.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks whether the store was restored since.
     pub(crate) async fn look_for_restore(&self) -> Result<(), StoreError> {
-        let found = restore::load(&self.shared().store).await?;
+        let found = Restored::load(&self.shared().store).await?;
         *self.0.restored.write().unwrap_or_else(PoisonError::into_inner) = found;
         Ok(())
     }

@@ -9,25 +9,16 @@ use samekey_core::key::{Key, Org, Scope};
 use samekey_core::policy::{Choices, Counterparty};
 use samekey_core::step::{Input, step};
 use samekey_core::time::Time;
-use samekey_store::{Kind, LIST_PAGE_MAX, Ledger, SWEEP_BATCH_MAX, Seen, StoreError, Swap};
+use samekey_store::{
+    Kind, LIST_PAGE_MAX, Ledger, Restored, SWEEP_BATCH_MAX, Seen, StoreError, Swap,
+};
 use std::time::Duration;
 
-/// Under which name the mark lies in the store.
-const MARK_NAME: &str = "restored";
 /// How long a mark is in force: the longest time for which a caller of ours keeps retrying is twelve
 /// hours, and a person who repeats a command by hand comes within the day.
 pub const RESTORE_MARK_LASTS: Duration = Duration::from_secs(24 * 3600);
 /// How often a record that changes meanwhile is looked at again.
 const TRIES_MAX: u32 = 5;
-
-/// The mark of a restored store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Restored {
-    /// What was written from here on is lost.
-    lost_since: Time,
-    /// The mark ends here.
-    until: Time,
-}
 
 /// What marking a store did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,37 +27,6 @@ pub struct RestoreReport {
     pub unknown: u64,
     /// Free rows that were removed: they may have been used since.
     pub free_removed: u64,
-}
-
-impl Restored {
-    pub(crate) fn is_in_force(&self, now: Time) -> bool {
-        now < self.until
-    }
-
-    fn encode(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        let times = self.lost_since.micros().to_be_bytes().into_iter();
-        for (to, from) in bytes.iter_mut().zip(times.chain(self.until.micros().to_be_bytes())) {
-            *to = from;
-        }
-        bytes
-    }
-
-    fn decode(bytes: &[u8]) -> Option<Restored> {
-        let time = |part: &[u8]| Some(Time::from_micros(i64::from_be_bytes(part.try_into().ok()?)));
-        Some(Restored { lost_since: time(bytes.get(..8)?)?, until: time(bytes.get(8..)?)? })
-    }
-}
-
-/// The mark of this store, if it has one.
-pub(crate) async fn load<S: Ledger>(store: &S) -> Result<Option<Restored>, StoreError> {
-    let Some(bytes) = store.shared(MARK_NAME).await? else { return Ok(None) };
-    Restored::decode(&bytes).map(Some).ok_or_else(|| {
-        StoreError::new(
-            Kind::Damaged,
-            "the mark of a restored store cannot be read; a newer version wrote it: upgrade this process, or mark the store again",
-        )
-    })
 }
 
 /// Marks a store that was restored from a backup to the moment `lost_since`: what was written later is
@@ -101,7 +61,7 @@ pub async fn mark_restored<S: Ledger>(
     }
     let mark = Restored { lost_since, until: now.plus(RESTORE_MARK_LASTS) };
     // First the mark: whatever arrives while the rows are gone through is asked about as well.
-    store.share(MARK_NAME, &mark.encode()).await?;
+    mark.write(store).await?;
     let mut report = RestoreReport::default();
     loop {
         let pass = store.drop_free(SWEEP_BATCH_MAX).await?;
@@ -155,17 +115,4 @@ async fn clock<S: Ledger>(store: &S) -> Result<Time, StoreError> {
             .map_err(|_| StoreError::new(Kind::Other, "a random name is no key"))?,
     };
     Ok(store.load(&scope).await?.now)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Restored, Time};
-
-    #[test]
-    fn a_mark_comes_back_as_it_was_written() {
-        let mark =
-            Restored { lost_since: Time::from_micros(-7), until: Time::from_micros(1 << 50) };
-        assert_eq!(Restored::decode(&mark.encode()), Some(mark));
-        assert_eq!(Restored::decode(b"short"), None);
-    }
 }

@@ -41,8 +41,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The environment variable that arms a crash point.
 pub const VARIABLE: &str = "SAMEKEY_CRASH_POINT";
 
-/// What the crash points of external commands begin with; all others are on the way of atomic commands.
-pub const EXTERNAL_PREFIXES: [&str; 2] = ["external.", "recover."];
+/// On whose way a crash point is, and so which tests go through it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Of atomic commands, and of the sweep.
+    Atomic,
+    /// Of external commands, and of recovery: for tests that have a counterparty.
+    External,
+    /// Of the outbox and its courier: for tests that deliver.
+    Courier,
+}
 
 /// Every crash point there is, in the order in which a command passes them.
 pub const CRASH_POINTS: &[&str] = &[
@@ -68,11 +76,26 @@ pub const CRASH_POINTS: &[&str] = &[
     "recover.taken-over",
     "recover.asked",
     "recover.heard",
+    "courier.taken",
+    "courier.send-before",
+    "courier.send-after",
+    "courier.ask-before",
+    "courier.ask-after",
+    "courier.settle-before",
+    "courier.settle-after",
 ];
 
-/// Whether this point is on the way of external commands, and so of the tests that have a counterparty.
-pub fn is_external(point: &str) -> bool {
-    EXTERNAL_PREFIXES.iter().any(|prefix| point.starts_with(prefix))
+/// The crash points on this way, in the order in which a command passes them.
+pub fn points_on(way: Way) -> Vec<&'static str> {
+    CRASH_POINTS.iter().copied().filter(|point| way_of(point) == way).collect()
+}
+
+fn way_of(point: &str) -> Way {
+    match point.split_once('.') {
+        Some(("external" | "recover", _)) => Way::External,
+        Some(("courier" | "outbox", _)) => Way::Courier,
+        Some(_) | None => Way::Atomic,
+    }
 }
 
 /// Marks a place where a test may end, stop or fail the process; see the module `crash`.

@@ -30,6 +30,7 @@ pub mod outbox;
 mod phrases;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod restored;
 pub mod row;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -41,6 +42,7 @@ pub mod sqlx;
 pub use decided::{Decided, NOTE_BYTES_MAX};
 pub use error::{Kind, StoreError};
 pub use intent::{Intent, OutboundKey};
+pub use restored::Restored;
 
 use samekey_core::key::{Key, Org, Scope};
 use samekey_core::record::Record;

@@ -199,6 +199,9 @@ pub struct CommandCount {
 /// [`StoreError::may_have_committed`] is true, the write may or may not stand; loading the row tells,
 /// because it names its owner and fence.
 pub trait Outbox: Send + Sync + 'static {
+    /// The database's clock.
+    fn now(&self) -> impl Future<Output = Result<Time, StoreError>> + Send;
+
     /// Inserts a command, or finds the latest one of its action. The delivery is counted from
     /// [`Time::EPOCH`]; the store adds its own now to every moment in it.
     fn enqueue(

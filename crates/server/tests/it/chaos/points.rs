@@ -2,7 +2,7 @@
 
 use crate::harness::Which;
 use crate::harness::shop::{Door, Shop, customer, order_of};
-use samekey::store::crash::{CRASH_POINTS, is_external};
+use samekey::store::crash::{CRASH_POINTS, Way, points_on};
 use samekey_sim::History;
 use samekey_sim::Process;
 use samekey_sim::history::{Meaning, Sometimes};
@@ -21,11 +21,12 @@ const DEATH_BOUND: Duration = Duration::from_secs(60);
 /// The points that a database's atomic commands pass. PostgreSQL has no writer of ours; the points of
 /// external commands are gone through by the tests of `orders`, which have a provider.
 fn points(which: Which) -> Vec<&'static str> {
-    let all = CRASH_POINTS.iter().copied().filter(|point| !is_external(point));
+    let mut all = points_on(Way::Atomic);
     match which {
-        Which::Sqlite => all.collect(),
-        Which::Postgres => all.filter(|point| !point.starts_with("writer.")).collect(),
+        Which::Sqlite => {}
+        Which::Postgres => all.retain(|point| !point.starts_with("writer.")),
     }
+    all
 }
 
 /// Waits for the death that was armed, and says what it was.
@@ -130,14 +131,13 @@ async fn p02_t51_b25_a_death_at_any_boundary_on_postgres() {
     sweep(Which::Postgres).await;
 }
 
-/// Every point of the list is in one of the two runs, or is one of the external ones, for which
-/// `chaos::sweep` of `orders` says the same.
+/// Every point of the list is in one of the two runs, or is one of those for which the sweeps of `orders`
+/// say the same.
 #[test]
 fn the_runs_go_through_the_whole_list() {
-    let external: Vec<_> =
-        CRASH_POINTS.iter().copied().filter(|point| is_external(point)).collect();
-    assert!(!external.is_empty());
-    let mut both = [points(Which::Sqlite), points(Which::Postgres), external].concat();
+    let others = [points_on(Way::External), points_on(Way::Courier)];
+    assert!(others.iter().all(|points| !points.is_empty()));
+    let mut both = [points(Which::Sqlite), points(Which::Postgres), others.concat()].concat();
     both.sort_unstable();
     both.dedup();
     let mut all = CRASH_POINTS.to_vec();

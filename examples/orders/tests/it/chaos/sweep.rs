@@ -4,7 +4,7 @@
 use super::on_both;
 use super::program::Which;
 use super::world::{Judged, Payment, World};
-use samekey::store::crash::{CRASH_POINTS, is_external};
+use samekey::store::crash::{Way, points_on};
 use samekey_sim::Sweep;
 use samekey_sim::history::{Limits, Sometimes, sometimes};
 use samekey_sim::sweep::{Action, Combination, Outcome, Reach};
@@ -46,7 +46,7 @@ const PLAN: &str = r#"{"keys": {"dedup": false}, "rules": [
     {"when": {"order_id": "beta-2"}, "answer": {"late_ms": 5000}}]}"#;
 
 async fn p36_b04_b25_a_payment_is_made_once_whatever_happens_at_a_boundary(which: Which) {
-    let points: Vec<&str> = CRASH_POINTS.iter().copied().filter(|p| is_external(p)).collect();
+    let points = points_on(Way::External);
     assert!(points.iter().any(|point| !point.starts_with("external.")), "{points:?}");
     let met = Sometimes::default();
     let sweep = Sweep::of(&points, &[which])

@@ -1,0 +1,357 @@
+//! The loop of one destination: how much passes, what is taken, and when to look again.
+
+use super::attempt::{self, Work};
+use super::{Place, Shared};
+use crate::signal::Signal;
+use samekey_core::budget::Passing;
+use samekey_core::delivery::{Delivery, State};
+use samekey_core::key::Org;
+use samekey_core::lease::Owner;
+use samekey_core::plan::{Input, Verdict, plan};
+use samekey_core::time::Time;
+use samekey_store::outbox::{Outbox, TAKE_MAX, Taken};
+use samekey_store::{Ledger, StoreError, crash_point};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How often the outbox is looked at when nothing is known to be due: what another process enqueued is
+/// found then.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The shortest rest between two looks that found nothing.
+const REST_MIN: Duration = Duration::from_millis(5);
+/// The rest after the store failed; it doubles.
+const TROUBLE_REST_MIN: Duration = Duration::from_millis(100);
+/// The longest rest after the store failed: a store that is back is not left waiting.
+const TROUBLE_REST_MAX: Duration = Duration::from_secs(5);
+/// How many organisations one page of the scan holds.
+const ORGS_PAGE: u32 = 100;
+/// How often what is past its time is ended while nothing passes the gate.
+const END_EVERY: Duration = Duration::from_secs(1);
+
+pub(super) async fn run<S: Outbox + Ledger>(shared: Arc<Shared<S>>, place: Arc<Place>) {
+    let mut lane =
+        Lane { shared, place, orgs: VecDeque::new(), after: None, ended_at: None, idle: REST_MIN };
+    let mut trouble = TROUBLE_REST_MIN;
+    while !lane.shared.closing.is_cancelled() {
+        let rest = match lane.pass().await {
+            Ok(rest) => {
+                trouble = TROUBLE_REST_MIN;
+                rest
+            }
+            Err(error) => {
+                lane.shared.signals.emit(&lane.place.name, Signal::StoreFailed(error.kind()));
+                let rest = trouble;
+                trouble = trouble.saturating_mul(2).min(TROUBLE_REST_MAX);
+                // Enqueuing wakes the lane, but a store that fails is left alone for a while.
+                tokio::select! {
+                    () = tokio::time::sleep(rest) => {}
+                    () = lane.shared.closing.cancelled() => {}
+                }
+                continue;
+            }
+        };
+        let Some(rest) = rest else { continue };
+        tokio::select! {
+            () = tokio::time::sleep(rest) => {}
+            () = lane.place.wake.notified() => {}
+            () = lane.shared.closing.cancelled() => {}
+        }
+    }
+}
+
+struct Lane<S> {
+    shared: Arc<Shared<S>>,
+    place: Arc<Place>,
+    /// Organisations that may have something due, each of which has its turn.
+    orgs: VecDeque<Org>,
+    /// Where the scan for them goes on.
+    after: Option<Org>,
+    /// When what is past its time was last ended while the gate was shut.
+    ended_at: Option<Instant>,
+    /// The rest after a look that found nothing although something is due: it is another worker's, or
+    /// waits behind its order key. It doubles.
+    idle: Duration,
+}
+
+/// How much may be taken now.
+#[derive(Clone, Copy)]
+struct Room {
+    /// Requests.
+    requests: u32,
+    /// Whether the one request is a probe.
+    is_probe: bool,
+    /// How many rows are looked at.
+    rows: u32,
+}
+
+impl<S: Outbox + Ledger> Lane<S> {
+    /// Takes what may be taken; says how long to rest, or nothing where it should go on at once.
+    async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
+        let room = match self.room() {
+            Ok(room) => room,
+            Err(rest) => return Ok(Some(rest)),
+        };
+        let mut scanned_from_start = self.after.is_none();
+        loop {
+            if self.orgs.is_empty() {
+                let page = self
+                    .shared
+                    .store
+                    .orgs_with_due(&self.place.name, self.after.as_ref(), ORGS_PAGE)
+                    .await?;
+                match page.last() {
+                    Some(last) => self.after = Some(last.clone()),
+                    None if scanned_from_start => return self.rest(room).await.map(Some),
+                    None => {
+                        self.after = None;
+                        scanned_from_start = true;
+                        continue;
+                    }
+                }
+                self.orgs = page.into();
+            }
+            let Some(org) = self.orgs.pop_front() else { continue };
+            let share = self.share(room);
+            let moved = self.take(&org, share).await?;
+            if moved == share.rows {
+                // It may have more; the others have their turn first.
+                self.orgs.push_back(org);
+                self.ended_at = None;
+            }
+            if moved > 0 {
+                self.idle = REST_MIN;
+                return Ok(None);
+            }
+            if room.requests == 0 && self.orgs.is_empty() {
+                // The next page has its turn the next time: nothing presses while nothing passes.
+                return Ok(Some(END_EVERY));
+            }
+        }
+    }
+
+    /// How much passes; otherwise how long to rest.
+    fn room(&mut self) -> Result<Room, Duration> {
+        let in_flight = self.place.in_flight();
+        let health = self.place.health();
+        match health.passing() {
+            Passing::UpTo(limit) => match limit.saturating_sub(in_flight).min(TAKE_MAX) {
+                // The end of an attempt wakes the lane.
+                0 => Err(LOOK_EVERY),
+                requests => Ok(Room { requests, is_probe: false, rows: requests }),
+            },
+            // What is still on its way from before the gate shut is probe enough.
+            Passing::Probe if in_flight == 0 => Ok(Room { requests: 1, is_probe: true, rows: 1 }),
+            Passing::Probe => Err(LOOK_EVERY),
+            Passing::Nothing(moment) => {
+                let wait = health.until(moment);
+                drop(health);
+                let now = Instant::now();
+                if self.ended_at.is_some_and(|at| now.duration_since(at) < END_EVERY) {
+                    return Err(wait.clamp(REST_MIN, END_EVERY));
+                }
+                self.ended_at = Some(now);
+                Ok(Room { requests: 0, is_probe: false, rows: TAKE_MAX })
+            }
+        }
+    }
+
+    /// What one organisation gets of the room: no more than its part, so that one with ten thousand
+    /// commands keeps nobody waiting.
+    fn share(&self, room: Room) -> Room {
+        let others = u32::try_from(self.orgs.len()).unwrap_or(u32::MAX);
+        let part = room.requests.div_ceil(others.saturating_add(1));
+        if room.requests == 0 || room.is_probe {
+            return room;
+        }
+        Room { requests: part, rows: part, ..room }
+    }
+
+    /// How long until there is something to do.
+    async fn rest(&mut self, room: Room) -> Result<Duration, StoreError> {
+        if room.requests == 0 {
+            return Ok(END_EVERY);
+        }
+        let due = self.shared.store.next_due(&self.place.name).await?;
+        Ok(match due {
+            Some((due, now)) if due > now => due.since(now).clamp(REST_MIN, LOOK_EVERY),
+            Some(_) => {
+                let idle = self.idle;
+                self.idle = idle.saturating_mul(2).min(LOOK_EVERY);
+                idle
+            }
+            None => LOOK_EVERY,
+        })
+    }
+
+    /// Takes from one organisation and begins what was taken; says how many rows were moved.
+    async fn take(&self, org: &Org, room: Room) -> Result<u32, StoreError> {
+        let owners = owners(room.rows)?;
+        if room.is_probe {
+            self.place.health().probe();
+        }
+        let choosing = Arc::new(Mutex::new(Choosing {
+            place: Arc::clone(&self.place),
+            owners,
+            requests: room.requests,
+            is_probe: room.is_probe,
+            retries: 0,
+            deferred: 0,
+            chosen: HashMap::new(),
+        }));
+        let chooser = Arc::clone(&choosing);
+        let decide = move |delivery: Delivery, now: Time| {
+            chooser.lock().unwrap_or_else(PoisonError::into_inner).choose(delivery, now)
+        };
+        // A lease counted from here ends too early rather than too late.
+        let asked_at = Instant::now();
+        let taken = self.shared.store.take(org, &self.place.name, room.rows, decide).await;
+        let answered_at = Instant::now();
+        let mut choosing = choosing.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = match taken {
+            Ok(taken) => taken,
+            Err(error) => {
+                // Whatever stands in spite of it is unknown when its lease ends.
+                let mut health = self.place.health();
+                health.give_back(choosing.retries);
+                if room.is_probe {
+                    health.probe_given_back();
+                }
+                return Err(error);
+            }
+        };
+        crash_point!("courier.taken");
+        let moved = u32::try_from(taken.len()).unwrap_or(u32::MAX);
+        let mut begun = 0;
+        for one in taken {
+            let verdict = choosing.chosen.remove(&one.seen.delivery.holder);
+            begun += u32::from(self.begin(one, verdict, asked_at, answered_at));
+        }
+        if room.is_probe && begun == 0 {
+            self.place.health().probe_given_back();
+        }
+        Ok(moved)
+    }
+
+    /// Begins one piece of work; says whether a request goes out for it.
+    fn begin(
+        &self,
+        taken: Taken,
+        verdict: Option<Verdict>,
+        asked_at: Instant,
+        answered_at: Instant,
+    ) -> bool {
+        let (shared, place) = (&self.shared, &self.place);
+        let has_lapsed = matches!(taken.before.state, State::Sending(_));
+        if has_lapsed {
+            shared.signals.emit(&place.name, Signal::Lapsed);
+        }
+        let lease = place.profile.lease;
+        let margin = lease / samekey_core::profile::MARGIN_PART;
+        let ends = asked_at + lease.saturating_sub(margin);
+        let work = match verdict {
+            Some(Verdict::Send(attempt)) => Work::send(taken, attempt, answered_at, ends),
+            Some(Verdict::Ask(hold, by)) => Work::ask(taken, hold, by, answered_at, ends),
+            Some(_) | None => {
+                let is_over = !taken.seen.delivery.is_open();
+                shared.signals.emit(&place.name, super::settle::signal_of(&taken.seen.delivery));
+                if is_over {
+                    shared.waiters.wake(taken.command.id);
+                }
+                return false;
+            }
+        };
+        let going = Going::new(Arc::clone(place));
+        let (shared, place) = (Arc::clone(shared), Arc::clone(place));
+        let tasks = shared.tasks.clone();
+        tasks.spawn(async move {
+            attempt::run(&shared, &place, work).await;
+            drop(going);
+        });
+        true
+    }
+}
+
+/// Counts one request that is on its way, also where its task panics.
+struct Going(Arc<Place>);
+
+impl Going {
+    fn new(place: Arc<Place>) -> Going {
+        place.in_flight.fetch_add(1, Ordering::SeqCst);
+        Going(place)
+    }
+}
+
+impl Drop for Going {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+        self.0.wake.notify_one();
+    }
+}
+
+/// Chooses among the rows that are due, while the store has them locked.
+struct Choosing {
+    place: Arc<Place>,
+    owners: Vec<Owner>,
+    requests: u32,
+    is_probe: bool,
+    /// Retries that were paid for.
+    retries: u32,
+    /// Rows that were put off, since there was no token for them.
+    deferred: u32,
+    /// What the machine said to each, by the token of its new owner.
+    chosen: HashMap<Owner, Verdict>,
+}
+
+impl Choosing {
+    fn choose(&mut self, delivery: Delivery, now: Time) -> Option<Delivery> {
+        let place = Arc::clone(&self.place);
+        let owner = *self.owners.last()?;
+        let revision = delivery.revision;
+        let is_retry = delivery.sends > 0;
+        let (next, verdict) = plan(delivery.clone(), Input::Take(owner), now, &place.profile);
+        match &verdict {
+            Verdict::Send(_) | Verdict::Ask(..) if self.requests == 0 => return None,
+            Verdict::Send(_) if is_retry && !self.is_probe => {
+                if !place.health().pay_retry() {
+                    return self.put_off(delivery, now);
+                }
+                self.retries += 1;
+                self.requests -= 1;
+            }
+            Verdict::Send(_) | Verdict::Ask(..) => self.requests -= 1,
+            Verdict::Ended => {}
+            Verdict::Later(_)
+            | Verdict::NotDue
+            | Verdict::Recorded
+            | Verdict::Contradicts
+            | Verdict::Stale
+            | Verdict::TooLate
+            | Verdict::StaleView
+            | Verdict::Kept => return None,
+        }
+        if next.holder == owner {
+            self.owners.pop();
+            self.chosen.insert(owner, verdict);
+        }
+        (next.revision != revision).then_some(next)
+    }
+
+    /// There is no token for this retry: it is due again when there may be one. Those behind it wait
+    /// longer, so that they do not all come back for the same one.
+    fn put_off(&mut self, delivery: Delivery, now: Time) -> Option<Delivery> {
+        self.deferred += 1;
+        let pause = self.place.health().budget_wait().saturating_mul(self.deferred).max(REST_MIN);
+        match plan(delivery, Input::Defer(pause), now, &self.place.profile) {
+            (next, Verdict::Later(_)) => Some(next),
+            (_, _) => None,
+        }
+    }
+}
+
+/// New owner tokens, one for each row that may be taken.
+fn owners(count: u32) -> Result<Vec<Owner>, StoreError> {
+    (0..count).map(|_| crate::chance::owner()).collect()
+}
