@@ -1,7 +1,9 @@
-//! The ledger in memory: the oracle of the other two in tests, and what the examples run on.
+//! The ledger and the outbox in memory: the oracle of the other two in tests, and what the examples run on.
 //!
-//! It keeps the port's promises but one: its records end with the process. A service that moves
+//! It keeps the ports' promises but one: what it holds ends with the process. A service that moves
 //! money needs one of the databases.
+
+mod outbox;
 
 use crate::error::StoreError;
 use crate::row::{check_offer, check_stays, check_swap, due_at, state_name};
@@ -60,7 +62,7 @@ enum Clock {
     Hand(HandClock),
 }
 
-/// A ledger whose records end with the process.
+/// A ledger whose records end with the process. It is an [`Outbox`](crate::outbox::Outbox) too.
 #[derive(Debug)]
 pub struct MemoryLedger {
     tables: Mutex<Tables>,
@@ -74,6 +76,7 @@ struct Tables {
     intents: BTreeMap<Scope, Intent>,
     decisions: BTreeMap<Scope, Vec<Decided>>,
     shared: BTreeMap<String, Vec<u8>>,
+    outbox: outbox::Tables,
 }
 
 impl Tables {

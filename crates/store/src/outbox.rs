@@ -5,6 +5,12 @@
 //! million finished commands do not slow the open ones. What became of each attempt is only ever added.
 //!
 //! As for keys, a store only stores: `samekey_core::plan` decides what a row becomes.
+//!
+//! Read next: [`row`] (how a delivery lies in columns), then `memory/outbox.rs`, which says in the fewest
+//! words what all three adapters do.
+
+pub(crate) mod check;
+pub mod row;
 
 use crate::{Decided, OutboundKey, StoreError, SweepPass};
 use bytes::Bytes;
@@ -99,8 +105,9 @@ impl fmt::Debug for Command {
 pub enum Enqueued {
     /// It is in the outbox now.
     New,
-    /// The action had a command of this generation already, or of a later one: the latest. Nothing was
-    /// written; whether it is the same command is for the caller to see.
+    /// The latest command of the action. It has this generation already, or a later one; or it has an earlier
+    /// one and may not be followed ([`Delivery::may_be_followed`]). Nothing was written; whether it is the
+    /// same command is for the caller to see.
     Found(Box<Command>, Box<Delivery>),
 }
 
@@ -132,8 +139,18 @@ pub enum Moved {
     Written,
     /// It is another one by now; nothing was written.
     Changed(SeenDelivery),
+    /// It had failed, and a later command of the same action has taken its place: it is never tried again.
+    /// Nothing was written. Evidence that it was executed after all is a matter for a person.
+    Followed(SeenDelivery),
     /// There is no such command any more.
     Gone,
+}
+
+impl Moved {
+    /// What is said about a row that has left the hot ones.
+    pub(crate) fn past(seen: SeenDelivery) -> Moved {
+        if seen.delivery.is_finished() { Moved::Changed(seen) } else { Moved::Followed(seen) }
+    }
 }
 
 /// What became of one attempt or question. Only ever added.
@@ -163,7 +180,8 @@ pub struct Show {
     pub org: Option<Org>,
     /// Only to this destination.
     pub destination: Option<String>,
-    /// Only in one of these states, by their names; all of them where it is empty.
+    /// Only in one of these states, by their names; all of them where it is empty. A command that has failed
+    /// and was followed by another one waits for nobody: it is shown only where all are.
     pub states: Vec<String>,
 }
 
@@ -204,6 +222,10 @@ pub trait Outbox: Send + Sync + 'static {
 
     /// Inserts a command, or finds the latest one of its action. The delivery is counted from
     /// [`Time::EPOCH`]; the store adds its own now to every moment in it.
+    ///
+    /// The first generation is inserted where the action has no command. A later one is inserted where the
+    /// latest is of the generation before it and may be followed; that one, if it has failed, leaves the inbox
+    /// in the same transaction, so that nobody can try it again beside its successor.
     fn enqueue(
         &self,
         command: &Command,
@@ -230,8 +252,8 @@ pub trait Outbox: Send + Sync + 'static {
         id: CommandId,
     ) -> impl Future<Output = Result<Option<SeenDelivery>, StoreError>> + Send;
 
-    /// Organisations after `after`, in their order, that have something due for this destination, at most
-    /// `limit`. It reads without locks.
+    /// Organisations after `after`, in their order, that have something due for this destination which waits
+    /// behind no other command, at most `limit` (and [`crate::LIST_PAGE_MAX`]). It reads without locks.
     fn orgs_with_due(
         &self,
         destination: &str,
@@ -240,7 +262,8 @@ pub trait Outbox: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<Org>, StoreError>> + Send;
 
     /// When something of this destination is due next, and the store's now; nothing where nothing goes on
-    /// by itself. A moment in the past means now.
+    /// by itself. A moment in the past means now. What waits behind another command is not looked at: it goes
+    /// on when that one is finished.
     fn next_due(
         &self,
         destination: &str,
@@ -248,10 +271,12 @@ pub trait Outbox: Send + Sync + 'static {
 
     /// Takes what is due of one organisation for one destination, the longest due first, at most `limit`
     /// (and [`TAKE_MAX`]), and writes each as what `decide` makes of it; what `decide` leaves out stays as it
-    /// is. What another worker is taking at the moment is passed over, and so is what waits behind an
-    /// earlier command of its order key that is not finished.
+    /// is, and so does what comes back with an unchanged revision. What another worker is taking at the moment
+    /// is passed over, and so is what waits behind another command of its order key: of those that are not
+    /// finished, one that was sent already goes first, then the one with the lowest id.
     ///
-    /// `decide` runs while the rows are locked: it must be quick and touch nothing else.
+    /// `decide` runs while the rows are locked: it must be quick and touch nothing else. It may be asked about
+    /// a row again where what it decided could not be written; what was taken is what is returned.
     fn take<F>(
         &self,
         org: &Org,
@@ -264,7 +289,7 @@ pub trait Outbox: Send + Sync + 'static {
 
     /// Replaces `seen` by `next` if the row still has its owner, fence and revision, and adds the note of
     /// what led to it. A finished `next` leaves the hot rows. A finished `seen` is never changed: it is
-    /// refused as misused.
+    /// refused as misused, and so is a `next` whose revision does not grow.
     fn advance(
         &self,
         org: &Org,
@@ -285,7 +310,7 @@ pub trait Outbox: Send + Sync + 'static {
         decided: &Decided,
     ) -> impl Future<Output = Result<Moved, StoreError>> + Send;
 
-    /// Adds a note without a move.
+    /// Adds a note without a move; nothing where there is no such command any more.
     fn note(
         &self,
         org: &Org,
@@ -321,8 +346,9 @@ pub trait Outbox: Send + Sync + 'static {
     fn count_commands(&self) -> impl Future<Output = Result<Vec<CommandCount>, StoreError>> + Send;
 
     /// Removes commands that finished longer than `retention` ago, at most `batch` of them (and
-    /// [`crate::SWEEP_BATCH_MAX`]), with their attempts and accounts. Others are never removed. An action
-    /// whose command was removed can be enqueued as if it were new.
+    /// [`crate::SWEEP_BATCH_MAX`]), with their attempts and accounts. Others are never removed, and those that
+    /// wait for a person are not finished. An action whose commands were all removed can be enqueued as if it
+    /// were new.
     fn sweep_commands(
         &self,
         retention: Duration,

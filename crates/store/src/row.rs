@@ -118,19 +118,10 @@ impl Row {
     }
 
     fn put_receipt(&mut self, receipt: &Receipt) {
-        match receipt {
-            Receipt::Kept(answer) => {
-                self.answer_status = i16::try_from(answer.status).ok();
-                self.answer_headers = Some(encode_headers(&answer.headers));
-                self.answer_body = Some(answer.body.to_vec());
-            }
-            Receipt::Fact { status, location } => {
-                self.answer_status = i16::try_from(*status).ok();
-                self.answer_headers = location
-                    .as_ref()
-                    .map(|location| encode_headers(&[(Box::from(LOCATION), location.clone())]));
-            }
-        }
+        let columns = ReceiptColumns::of(receipt);
+        self.answer_status = columns.status;
+        self.answer_headers = columns.headers;
+        self.answer_body = columns.body;
     }
 
     /// The record that these columns hold; [`Kind::Damaged`] where they hold none.
@@ -216,19 +207,53 @@ impl Row {
     }
 
     fn receipt(&self) -> Result<Option<Receipt>, StoreError> {
-        let Some(status) = self.answer_status else { return Ok(None) };
+        let columns = ReceiptColumns {
+            status: self.answer_status,
+            headers: self.answer_headers.clone(),
+            body: self.answer_body.clone(),
+        };
+        columns.into_receipt().map_err(damaged)
+    }
+}
+
+/// A receipt in columns, of a key's row or of a delivery's.
+pub(crate) struct ReceiptColumns {
+    pub(crate) status: Option<i16>,
+    pub(crate) headers: Option<Vec<u8>>,
+    pub(crate) body: Option<Vec<u8>>,
+}
+
+impl ReceiptColumns {
+    pub(crate) fn of(receipt: &Receipt) -> ReceiptColumns {
+        match receipt {
+            Receipt::Kept(answer) => ReceiptColumns {
+                status: i16::try_from(answer.status).ok(),
+                headers: Some(encode_headers(&answer.headers)),
+                body: Some(answer.body.to_vec()),
+            },
+            Receipt::Fact { status, location } => ReceiptColumns {
+                status: i16::try_from(*status).ok(),
+                headers: location
+                    .as_ref()
+                    .map(|location| encode_headers(&[(Box::from(LOCATION), location.clone())])),
+                body: None,
+            },
+        }
+    }
+
+    /// The receipt, if there is one; the name of the first column that holds none.
+    pub(crate) fn into_receipt(self) -> Result<Option<Receipt>, &'static str> {
+        let Some(status) = self.status else { return Ok(None) };
         let status = u16::try_from(status)
             .ok()
             .filter(|status| STATUSES.contains(status))
-            .ok_or_else(|| damaged("answer_status"))?;
-        let headers = match &self.answer_headers {
-            Some(bytes) => decode_headers(bytes).map_err(|_| damaged("answer_headers"))?,
+            .ok_or("answer_status")?;
+        let headers = match &self.headers {
+            Some(bytes) => decode_headers(bytes).map_err(|_| "answer_headers")?,
             None => Vec::new(),
         };
-        Ok(Some(match &self.answer_body {
-            Some(body) => {
-                Receipt::Kept(Answer { status, headers, body: Bytes::copy_from_slice(body) })
-            }
+        Ok(Some(match self.body {
+            Some(body) => Receipt::Kept(Answer { status, headers, body: Bytes::from(body) }),
             None => Receipt::Fact {
                 status,
                 location: headers.into_iter().map(|(_, value)| value).next(),
