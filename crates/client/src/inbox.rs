@@ -125,6 +125,17 @@ impl<S: Outbox + Ledger> Courier<S> {
                     return Ok(Done::Written(Box::new(next)));
                 }
                 Moved::Changed(now) => seen = now,
+                // A later command has taken its place: it is never tried again, and news that it was
+                // executed after all is for a person.
+                Moved::Followed(now) => {
+                    if let (Input::Learn(Proof::Executed(_)), Some(note)) =
+                        (input, note_of(input, &now))
+                    {
+                        store.note(org, id, &note).await?;
+                        self.shared().signals.emit(destination, Signal::Contradicted);
+                    }
+                    return Ok(Done::NotNow(Box::new(now.delivery)));
+                }
                 Moved::Gone => return Ok(Done::Unknown),
             }
         }

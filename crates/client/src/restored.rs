@@ -112,7 +112,7 @@ impl<S: Outbox + Ledger> Courier<S> {
             match self.store().advance(&action.org, id, delivery, &next, None).await? {
                 Moved::Written => return Ok(Some(next.is_open())),
                 Moved::Changed(now) => seen = now,
-                Moved::Gone => return Ok(None),
+                Moved::Followed(_) | Moved::Gone => return Ok(None),
             }
         }
         // It is being worked on, so it is not a leftover of before.

@@ -101,6 +101,12 @@ async fn write<S: Outbox + Ledger>(
         match store.advance(org, id, &seen.delivery, &next, Some(&came.note)).await? {
             Moved::Written => return Ok(signal_of_verdict(&verdict, &next)),
             Moved::Changed(now) => seen = now,
+            // A later command has taken its place, and now it is said to have been executed.
+            Moved::Followed(_) => {
+                let note = AttemptNote { kind: "news".to_owned(), ..came.note.clone() };
+                store.note(org, id, &note).await?;
+                return Ok(signal_of(&next));
+            }
             Moved::Gone => return Ok(Signal::LeaseLost),
         }
     }

@@ -116,6 +116,10 @@ impl Tables {
 }
 
 impl Outbox for MemoryLedger {
+    async fn now(&self) -> Result<Time, StoreError> {
+        Ok(self.now())
+    }
+
     async fn enqueue(
         &self,
         command: &Command,
