@@ -52,7 +52,7 @@ impl<S> Clone for Courier<S> {
 }
 
 pub(crate) struct Shared<S> {
-    pub(crate) store: S,
+    pub(crate) store: Arc<S>,
     places: BTreeMap<String, Arc<Place>>,
     pub(crate) signals: Signals,
     waiters: Waiters,
@@ -130,9 +130,9 @@ impl<S: Outbox + Ledger> Courier<S> {
     /// # Errors
     /// [`Kind::OtherEnvironment`], [`Kind::Invalid`] for two destinations of one name, and what the store
     /// fails with.
-    pub async fn open(store: S, setup: Setup) -> Result<Courier<S>, Error> {
+    pub async fn open(store: Arc<S>, setup: Setup) -> Result<Courier<S>, Error> {
         let Setup { environment, destinations, listener } = setup;
-        check_environment(&store, &environment).await?;
+        check_environment(&*store, &environment).await?;
         let mut places = BTreeMap::new();
         for destination in destinations {
             let place = destination.into_place();
@@ -144,7 +144,7 @@ impl<S: Outbox + Ledger> Courier<S> {
                 ));
             }
         }
-        let restored = restored::Watch::new(&store).await?;
+        let restored = restored::Watch::new(&*store).await?;
         Ok(Courier(Arc::new(Shared {
             store,
             places,
@@ -207,7 +207,7 @@ impl<S: Outbox + Ledger> Courier<S> {
         generation: u32,
     ) -> Result<Prepared, Error> {
         let place = self.place(&command.destination)?;
-        let delivery = if self.0.restored.is_in_force(&self.0.store).await? {
+        let delivery = if self.0.restored.is_in_force(&*self.0.store).await? {
             enqueued_after_loss(Time::EPOCH, command.delay, &place.profile)
         } else {
             enqueued(Time::EPOCH, command.delay, &place.profile)

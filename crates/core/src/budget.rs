@@ -164,7 +164,9 @@ impl Gate {
         self.remember(0);
         match self.state {
             GateState::Open => {}
-            GateState::Shut { .. } => {
+            // What was on its way before it shut says little about now; the probe will tell.
+            GateState::Shut { probing: false, .. } => {}
+            GateState::Shut { probing: true, .. } => {
                 self.history = 0;
                 self.seen = 0;
                 self.state = GateState::Opening { limit: 1, wanted: 1 };
@@ -180,10 +182,7 @@ impl Gate {
         self.remember(1);
         let failures = self.history.count_ones();
         match self.state {
-            GateState::Shut { pause, .. } => {
-                let pause = pause.saturating_mul(2).min(PROBE_PAUSE_MAX);
-                self.shut(now, pause, retry_after);
-            }
+            GateState::Shut { .. } => self.stays_shut(now, retry_after),
             // While it recovers, one failure is enough: what came before it is no longer counted.
             GateState::Opening { .. } => self.shut(now, PROBE_PAUSE_MIN, retry_after),
             GateState::Open => {
@@ -196,11 +195,24 @@ impl Gate {
 
     /// The destination said that it takes nothing for now: it shuts at once.
     pub fn refused_for_now(&mut self, now: Duration, retry_after: Option<Duration>) {
-        let pause = match self.state {
-            GateState::Shut { pause, .. } => pause.saturating_mul(2).min(PROBE_PAUSE_MAX),
-            GateState::Open | GateState::Opening { .. } => PROBE_PAUSE_MIN,
-        };
-        self.shut(now, pause, retry_after);
+        match self.state {
+            GateState::Shut { .. } => self.stays_shut(now, retry_after),
+            GateState::Open | GateState::Opening { .. } => {
+                self.shut(now, PROBE_PAUSE_MIN, retry_after);
+            }
+        }
+    }
+
+    /// A probe that failed doubles the pause. What was on its way before the gate shut only lengthens it,
+    /// as far as the destination itself asks for that.
+    fn stays_shut(&mut self, now: Duration, retry_after: Option<Duration>) {
+        let GateState::Shut { probe_at, pause, probing } = &mut self.state else { return };
+        if *probing {
+            let pause = pause.saturating_mul(2).min(PROBE_PAUSE_MAX);
+            self.shut(now, pause, retry_after);
+        } else if let Some(wait) = retry_after {
+            *probe_at = (*probe_at).max(now.saturating_add(wait));
+        }
     }
 
     fn shut(&mut self, now: Duration, pause: Duration, retry_after: Option<Duration>) {

@@ -97,7 +97,7 @@ impl Health {
     fn worked(&mut self) -> Turned {
         let was_shut = self.gate.is_shut();
         self.gate.succeeded();
-        if was_shut { Turned::Opened } else { Turned::Same }
+        if was_shut && !self.gate.is_shut() { Turned::Opened } else { Turned::Same }
     }
 
     fn failed(&mut self, retry_after: Option<Duration>) -> Turned {

@@ -29,7 +29,7 @@ const TROUBLE_REST_MAX: Duration = Duration::from_secs(5);
 /// How many organisations one page of the scan holds.
 const ORGS_PAGE: u32 = 100;
 /// How often what is past its time is ended while nothing passes the gate.
-const END_EVERY: Duration = Duration::from_secs(1);
+const END_EVERY: Duration = Duration::from_millis(200);
 
 pub(super) async fn run<S: Outbox + Ledger>(shared: Arc<Shared<S>>, place: Arc<Place>) {
     let mut lane =

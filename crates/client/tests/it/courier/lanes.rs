@@ -1,0 +1,249 @@
+//! What is taken, and when.
+
+use super::world::{
+    ANSWERS, Act, DEDUPS, OPAQUE, World, command, courier, courier_on, down, ended, limits, org,
+    says, until,
+};
+use samekey_client::core::delivery::{Reason, State};
+use samekey_client::core::outcome::{NotRun, Outcome, Told};
+use samekey_client::store::memory::MemoryLedger;
+use samekey_client::store::outbox::Outbox;
+use samekey_client::{Courier, Destination, Setup, Signal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+async fn until_all_ended(store: &MemoryLedger) {
+    let ends = Instant::now() + Duration::from_secs(60);
+    loop {
+        let open: u64 = store
+            .count_commands()
+            .await
+            .unwrap()
+            .iter()
+            .filter(|count| !matches!(count.state.as_str(), "failed" | "undecided"))
+            .map(|count| count.count)
+            .sum();
+        if open == 0 {
+            return;
+        }
+        assert!(Instant::now() < ends, "{open} are still open");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn t78_a_credential_that_is_not_accepted_pauses_and_burns_nothing() {
+    let is_mended = Arc::new(AtomicBool::new(false));
+    let look = is_mended.clone();
+    let world = World::new(OPAQUE, move |_| {
+        if look.load(Ordering::SeqCst) {
+            Act::Works
+        } else {
+            says(Outcome::NotAccepted(Reason::NotAccepted))
+        }
+    });
+    let (courier, heeded) = courier(&world, limits()).await;
+    let _running = courier.spawn();
+    let mut ids = Vec::new();
+    for number in 0..20 {
+        let placed = courier.enqueue(command("psp", &format!("order-{number}"))).await.unwrap();
+        ids.push(placed.id);
+    }
+    let ends = Instant::now() + Duration::from_secs(10);
+    while heeded.count(Signal::NotAccepted) < 9 && Instant::now() < ends {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // Eight were on their way together; from then on one probe at a time goes out.
+    assert!(world.sends().len() <= 12, "{}", world.sends().len());
+    for id in &ids {
+        let delivery = courier.delivery(&org(), *id).await.unwrap().unwrap();
+        assert!(delivery.is_open(), "{delivery:?}");
+        assert!(delivery.attempts <= 1, "the one on its way at the most: {delivery:?}");
+    }
+    is_mended.store(true, Ordering::SeqCst);
+    for id in ids {
+        let delivery = ended(&courier, id).await;
+        assert!(matches!(delivery.state, State::Succeeded(_)), "{delivery:?}");
+        assert_eq!(delivery.attempts, 1, "refused attempts do not count: {delivery:?}");
+    }
+}
+
+#[tokio::test]
+async fn t75_an_outage_is_sat_out_with_few_sends_and_then_everything_succeeds() {
+    let opens = Instant::now() + Duration::from_secs(4);
+    let world =
+        World::new(OPAQUE, move |_| if Instant::now() < opens { down() } else { Act::Works });
+    let store = Arc::new(MemoryLedger::new());
+    let (courier, heeded) = courier_on(store.clone(), &world, limits()).await;
+    for number in 0..500 {
+        courier.enqueue(command("psp", &format!("order-{number}"))).await.unwrap();
+    }
+    let _running = courier.spawn();
+    until_all_ended(&store).await;
+    assert_eq!(world.effects(), 500, "each once");
+    let sends = world.sends();
+    let early = sends.iter().filter(|seen| seen.at < opens).count();
+    // Those that were on their way when the gate shut, what the budget had, and a few probes.
+    assert!(early <= 8 + 10 + 10, "{early} sends into an outage");
+    assert!(heeded.has(Signal::GateShut) && heeded.has(Signal::GateOpened));
+    assert_eq!(heeded.count(Signal::Succeeded), 500);
+}
+
+#[tokio::test]
+async fn down_for_good_everything_ends_with_a_reason() {
+    let world = World::new(OPAQUE, |_| down());
+    let mut short = limits();
+    short.time_max = Duration::from_secs(2);
+    let store = Arc::new(MemoryLedger::new());
+    let (courier, heeded) = courier_on(store.clone(), &world, short).await;
+    for number in 0..600 {
+        courier.enqueue(command("psp", &format!("order-{number}"))).await.unwrap();
+    }
+    let _running = courier.spawn();
+    until_all_ended(&store).await;
+    let failed = heeded.count(Signal::Failed(Reason::TimeOver));
+    assert_eq!(failed, 600);
+    assert!(world.sends().len() < 60, "{}", world.sends().len());
+}
+
+#[tokio::test]
+async fn b73_one_destination_that_wants_to_be_left_alone_keeps_no_other_waiting() {
+    let far = Told {
+        what: Outcome::NotRun(NotRun::RateLimited),
+        retry_after: Some(Duration::from_secs(999_999)),
+    };
+    let busy = World::new(OPAQUE, move |_| Act::Says(far.clone()));
+    let good = World::new(OPAQUE, |_| Act::Works);
+    let setup = Setup::new("test")
+        .unwrap()
+        .destination(Destination::with_limits("busy", busy.clone(), limits()).unwrap())
+        .destination(Destination::with_limits("psp", good.clone(), limits()).unwrap());
+    let courier = Courier::open(Arc::new(MemoryLedger::new()), setup).await.unwrap();
+    let _running = courier.spawn();
+    let first = courier.enqueue(command("busy", "order-0")).await.unwrap();
+    let mut ids = Vec::new();
+    for number in 0..50 {
+        let placed = courier.enqueue(command("psp", &format!("order-{number}"))).await.unwrap();
+        ids.push(placed.id);
+    }
+    for id in ids {
+        assert!(matches!(ended(&courier, id).await.state, State::Succeeded(_)));
+    }
+    let delivery = ended(&courier, first.id).await;
+    let State::Failed(ended) = &delivery.state else { panic!("{delivery:?}") };
+    assert_eq!(ended.with, Reason::TimeOver, "the wait is longer than its time");
+    assert_eq!(delivery.last, Some(Reason::RateLimited));
+    assert_eq!(busy.sends().len(), 1);
+}
+
+#[tokio::test]
+async fn b44_commands_of_one_order_go_one_after_the_other() {
+    let mut refusals = 1;
+    let world = World::new(OPAQUE, move |order| {
+        if order.command.action.business_ref == "create" && refusals > 0 {
+            refusals -= 1;
+            return down();
+        }
+        Act::Slow(Duration::from_millis(20))
+    });
+    let (courier, _) = courier(&world, limits()).await;
+    let mut ids = Vec::new();
+    for step in ["create", "capture", "cancel"] {
+        let mut new = command("psp", step);
+        new.order_key = Some("order-1".to_owned());
+        ids.push(courier.enqueue(new).await.unwrap().id);
+    }
+    let other = courier.enqueue(command("psp", "elsewhere")).await.unwrap();
+    let _running = courier.spawn();
+    ids.push(other.id);
+    for id in ids {
+        assert!(matches!(ended(&courier, id).await.state, State::Succeeded(_)));
+    }
+    let order: Vec<String> = world.sends().into_iter().map(|seen| seen.reference).collect();
+    let chain: Vec<&str> =
+        order.iter().map(String::as_str).filter(|step| *step != "elsewhere").collect();
+    assert_eq!(chain, ["create", "create", "capture", "cancel"]);
+    let place = order.iter().position(|step| step == "elsewhere").unwrap();
+    assert!(place <= 1, "another order is not held up: {order:?}");
+}
+
+#[tokio::test]
+async fn t84_two_couriers_share_the_work_and_send_nothing_twice() {
+    let world = World::new(ANSWERS, |_| Act::Slow(Duration::from_millis(2)));
+    let store = Arc::new(MemoryLedger::new());
+    let (one, heeded) = courier_on(store.clone(), &world, limits()).await;
+    let (two, _) = courier_on(store.clone(), &world, limits()).await;
+    for number in 0..1_000 {
+        one.enqueue(command("psp", &format!("order-{number}"))).await.unwrap();
+    }
+    let _running = (one.spawn(), two.spawn());
+    until_all_ended(&store).await;
+    assert_eq!((world.sends().len(), world.effects()), (1_000, 1_000));
+    let share = heeded.count(Signal::Succeeded);
+    assert!((100..=900).contains(&share), "{share} of 1000 by the first");
+}
+
+#[tokio::test]
+async fn b62_who_is_asked_to_stop_ends_what_is_on_its_way() {
+    let world = World::new(OPAQUE, |_| Act::Slow(Duration::from_millis(150)));
+    let (courier, _) = courier(&world, limits()).await;
+    let running = courier.spawn();
+    let placed = courier.enqueue(command("psp", "order-1")).await.unwrap();
+    until(&courier, placed.id, |delivery| matches!(delivery.state, State::Sending(_))).await;
+    assert!(running.drain(Duration::from_secs(10)).await);
+    let delivery = courier.delivery(&org(), placed.id).await.unwrap().unwrap();
+    assert!(matches!(delivery.state, State::Succeeded(_)), "{delivery:?}");
+}
+
+#[tokio::test]
+async fn b28_a_take_over_after_the_lease_sends_the_same_key_once_more() {
+    let mut left = vec![Act::Works, Act::Hangs];
+    let world = World::new(DEDUPS, move |_| left.pop().unwrap());
+    let store = Arc::new(MemoryLedger::new());
+    let lost =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (first, _) = courier_on(store.clone(), &world, limits()).await;
+    let placed = first.enqueue(command("psp", "order-1")).await.unwrap();
+    let begun = first.clone();
+    let running = lost.spawn(async move { begun.spawn() }).await.unwrap();
+    until(&first, placed.id, |delivery| matches!(delivery.state, State::Sending(_))).await;
+    // The process is gone with everything that it had on its way.
+    lost.shutdown_background();
+    std::mem::forget(running);
+    let (second, heeded) = courier_on(store.clone(), &world, limits()).await;
+    let _running = second.spawn();
+    let delivery = ended(&second, placed.id).await;
+    assert!(matches!(delivery.state, State::Succeeded(_)), "{delivery:?}");
+    assert!(heeded.has(Signal::Lapsed));
+    let notes = store.attempts(&org(), placed.id).await.unwrap();
+    let words: Vec<&str> = notes.iter().map(|note| note.came_to.as_str()).collect();
+    assert_eq!(words, ["lease-lapsed", "done"]);
+    assert_eq!((world.sends().len(), world.effects()), (2, 1));
+}
+
+#[tokio::test]
+async fn a_database_of_another_environment_is_refused() {
+    let world = World::new(OPAQUE, |_| Act::Works);
+    let store = Arc::new(MemoryLedger::new());
+    let (_courier, _) = courier_on(store.clone(), &world, limits()).await;
+    let setup = Setup::new("staging").unwrap();
+    let error = Courier::open(store, setup).await.err().unwrap();
+    assert_eq!(error.kind(), samekey_client::Kind::OtherEnvironment);
+    let said = error.to_string();
+    assert!(said.contains("`test`") && said.contains("`staging`"), "{said}");
+}
+
+#[tokio::test]
+async fn t82_a_counterparty_that_forgets_too_soon_is_refused_at_the_start() {
+    let world = World::new(
+        samekey_client::core::profile::Declared {
+            dedups: Some(Duration::from_secs(5)),
+            answers: None,
+        },
+        |_| Act::Works,
+    );
+    let error = Destination::with_limits("psp", world, limits()).err().unwrap();
+    assert_eq!(error.kind(), samekey_client::Kind::Invalid);
+    assert!(error.to_string().contains("remembers a key"), "{error}");
+}

@@ -1,0 +1,3 @@
+//! The integration tests of the calling side.
+
+mod courier;
