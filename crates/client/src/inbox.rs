@@ -2,12 +2,13 @@
 //! evidence.
 
 use crate::courier::Courier;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::signal::Signal;
 use samekey_core::delivery::{Delivery, Proof};
 use samekey_core::key::Org;
 use samekey_core::lease::Hold;
 use samekey_core::plan::{Decision, Input, Verdict, plan};
+use samekey_core::profile::{Declared, Limits, Profile};
 use samekey_store::outbox::{AttemptNote, CommandId, Moved, Outbox, SeenDelivery};
 use samekey_store::{Decided, Ledger};
 
@@ -21,6 +22,8 @@ pub enum Done {
     Written(Box<Delivery>),
     /// Not possible as it stands now; nothing was changed.
     NotNow(Box<Delivery>),
+    /// What was brought contradicts how it has ended; nothing was changed. Money may have moved twice.
+    Contradicts(Box<Delivery>),
     /// There is no such command.
     Unknown,
 }
@@ -36,13 +39,24 @@ pub struct Account {
     pub evidence: String,
 }
 
-impl<S: Outbox + Ledger> Courier<S> {
+/// The inbox of a store, for a program that looks after commands and delivers none.
+#[derive(Clone, Copy, Debug)]
+pub struct Inbox<'a, S> {
+    store: &'a S,
+}
+
+impl<'a, S: Outbox> Inbox<'a, S> {
+    /// The inbox of this store.
+    pub fn of(store: &'a S) -> Inbox<'a, S> {
+        Inbox { store }
+    }
+
     /// Takes a command back, if it was never sent.
     ///
     /// # Errors
     /// What the store fails with.
     pub async fn cancel(&self, org: &Org, id: CommandId) -> Result<Done, Error> {
-        self.change(org, id, &Input::Cancel, None).await
+        self.change(org, id, &Input::Cancel, None, None).await
     }
 
     /// Writes down what a person decided about a command in the inbox, which they saw in this hold.
@@ -63,24 +77,25 @@ impl<S: Outbox + Ledger> Courier<S> {
             Decision::WriteOff => "write-off",
         };
         let decided = decided(word, seen, account);
-        self.change(org, id, &Input::Decide(seen, decision), Some(&decided)).await
+        self.change(org, id, &Input::Decide(seen, decision), Some(&decided), None).await
     }
 
     /// Has a command in the inbox tried or asked about again, which a person saw in this hold. What has
     /// failed is sent under its key; what is undecided is asked about, by a question or by the same bytes
-    /// where the counterparty deduplicates and still remembers the key.
+    /// where the counterparty deduplicates and still remembers the key. `profile` is that of its destination.
     ///
     /// # Errors
-    /// [`crate::error::Kind::UnknownDestination`], and what the store fails with.
+    /// What the store fails with.
     pub async fn retry(
         &self,
         org: &Org,
         id: CommandId,
         seen: Hold,
         account: Account,
+        profile: &Profile,
     ) -> Result<Done, Error> {
         let decided = decided("retry", seen, account);
-        self.change(org, id, &Input::Retry(seen), Some(&decided)).await
+        self.change(org, id, &Input::Retry(seen), Some(&decided), Some(profile)).await
     }
 
     /// Brings evidence that nobody asked for: a callback of the counterparty, a line of its statement. It
@@ -90,7 +105,7 @@ impl<S: Outbox + Ledger> Courier<S> {
     /// # Errors
     /// What the store fails with.
     pub async fn learn(&self, org: &Org, id: CommandId, proof: Proof) -> Result<Done, Error> {
-        self.change(org, id, &Input::Learn(proof), None).await
+        self.change(org, id, &Input::Learn(proof), None, None).await
     }
 
     async fn change(
@@ -99,16 +114,21 @@ impl<S: Outbox + Ledger> Courier<S> {
         id: CommandId,
         input: &Input,
         decided: Option<&Decided>,
+        profile: Option<&Profile>,
     ) -> Result<Done, Error> {
-        let store = self.store();
-        let Some(command) = store.command(org, id).await? else { return Ok(Done::Unknown) };
-        let destination = &command.action.destination;
-        let profile = self.profile(destination)?;
+        let store = self.store;
+        // Only trying again looks at the limits.
+        let profile = match profile {
+            Some(profile) => *profile,
+            None => Limits::DURABLE
+                .check(Declared::OPAQUE)
+                .map_err(|fault| Error::new(Kind::Invalid, fault.to_string()))?,
+        };
         let Some(mut seen) = store.delivery(org, id).await? else { return Ok(Done::Unknown) };
         for _ in 0..TRIES_MAX {
             let (next, verdict) = plan(seen.delivery.clone(), input.clone(), seen.now, &profile);
             if next.revision == seen.delivery.revision {
-                return Ok(self.unchanged(destination, &verdict, next));
+                return Ok(unchanged(&verdict, next));
             }
             let moved = match decided {
                 Some(decided) => {
@@ -120,55 +140,128 @@ impl<S: Outbox + Ledger> Courier<S> {
                 }
             };
             match moved {
-                Moved::Written => {
-                    self.changed(destination, id, input, &verdict);
-                    return Ok(Done::Written(Box::new(next)));
-                }
+                Moved::Written => return Ok(Done::Written(Box::new(next))),
                 Moved::Changed(now) => seen = now,
                 // A later command has taken its place: it is never tried again, and news that it was
                 // executed after all is for a person.
                 Moved::Followed(now) => {
-                    if let (Input::Learn(Proof::Executed(_)), Some(note)) =
-                        (input, note_of(input, &now))
-                    {
-                        store.note(org, id, &note).await?;
-                        self.shared().signals.emit(destination, Signal::Contradicted);
-                    }
-                    return Ok(Done::NotNow(Box::new(now.delivery)));
+                    let Some(note) = note_of(input, &now) else {
+                        return Ok(Done::NotNow(Box::new(now.delivery)));
+                    };
+                    store.note(org, id, &note).await?;
+                    return Ok(unchanged(&contradiction(input), now.delivery));
                 }
                 Moved::Gone => return Ok(Done::Unknown),
             }
         }
         Ok(Done::NotNow(Box::new(seen.delivery)))
     }
+}
 
-    fn unchanged(&self, destination: &str, verdict: &Verdict, as_it_is: Delivery) -> Done {
-        match verdict {
-            Verdict::Contradicts => {
-                self.shared().signals.emit(destination, Signal::Contradicted);
-                Done::NotNow(Box::new(as_it_is))
-            }
-            // It was so already.
-            Verdict::Ended | Verdict::Kept => Done::Written(Box::new(as_it_is)),
-            Verdict::Send(_)
-            | Verdict::Ask(..)
-            | Verdict::Later(_)
-            | Verdict::NotDue
-            | Verdict::Recorded
-            | Verdict::Stale
-            | Verdict::TooLate
-            | Verdict::StaleView => Done::NotNow(Box::new(as_it_is)),
-        }
+/// What evidence says about a command that another one has followed.
+fn contradiction(input: &Input) -> Verdict {
+    match input {
+        Input::Learn(Proof::Executed(_)) => Verdict::Contradicts,
+        Input::Learn(Proof::Refused(_))
+        | Input::Take(_)
+        | Input::Defer(_)
+        | Input::Report(..)
+        | Input::Hear(..)
+        | Input::Release(..)
+        | Input::Cancel
+        | Input::Decide(..)
+        | Input::Retry(_)
+        | Input::Restore => Verdict::Kept,
+    }
+}
+
+fn unchanged(verdict: &Verdict, as_it_is: Delivery) -> Done {
+    match verdict {
+        Verdict::Contradicts => Done::Contradicts(Box::new(as_it_is)),
+        // It was so already.
+        Verdict::Ended | Verdict::Kept => Done::Written(Box::new(as_it_is)),
+        Verdict::Send(_)
+        | Verdict::Ask(..)
+        | Verdict::Later(_)
+        | Verdict::NotDue
+        | Verdict::Recorded
+        | Verdict::Stale
+        | Verdict::TooLate
+        | Verdict::StaleView => Done::NotNow(Box::new(as_it_is)),
+    }
+}
+
+impl<S: Outbox + Ledger> Courier<S> {
+    /// As [`Inbox::cancel`].
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn cancel(&self, org: &Org, id: CommandId) -> Result<Done, Error> {
+        let done = Inbox::of(self.store()).cancel(org, id).await?;
+        self.tell(org, id, done, Signal::Decided).await
     }
 
-    fn changed(&self, destination: &str, id: CommandId, input: &Input, verdict: &Verdict) {
-        let signal = match (input, verdict) {
-            (_, Verdict::Recorded) | (Input::Learn(_), _) => Signal::EvidenceRecorded,
-            (_, _) => Signal::Decided,
+    /// As [`Inbox::decide`].
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn decide(
+        &self,
+        org: &Org,
+        id: CommandId,
+        seen: Hold,
+        decision: Decision,
+        account: Account,
+    ) -> Result<Done, Error> {
+        let done = Inbox::of(self.store()).decide(org, id, seen, decision, account).await?;
+        self.tell(org, id, done, Signal::Decided).await
+    }
+
+    /// As [`Inbox::retry`], with the profile of the command's destination.
+    ///
+    /// # Errors
+    /// [`Kind::UnknownDestination`], and what the store fails with.
+    pub async fn retry(
+        &self,
+        org: &Org,
+        id: CommandId,
+        seen: Hold,
+        account: Account,
+    ) -> Result<Done, Error> {
+        let Some(command) = self.store().command(org, id).await? else { return Ok(Done::Unknown) };
+        let profile = self.profile(&command.action.destination)?;
+        let done = Inbox::of(self.store()).retry(org, id, seen, account, &profile).await?;
+        self.tell(org, id, done, Signal::Decided).await
+    }
+
+    /// As [`Inbox::learn`].
+    ///
+    /// # Errors
+    /// What the store fails with.
+    pub async fn learn(&self, org: &Org, id: CommandId, proof: Proof) -> Result<Done, Error> {
+        let done = Inbox::of(self.store()).learn(org, id, proof).await?;
+        self.tell(org, id, done, Signal::EvidenceRecorded).await
+    }
+
+    /// Signals what was done, wakes who waits for the command, and has it looked for if it goes on.
+    async fn tell(
+        &self,
+        org: &Org,
+        id: CommandId,
+        done: Done,
+        signal: Signal,
+    ) -> Result<Done, Error> {
+        let signal = match &done {
+            Done::Written(_) => signal,
+            Done::Contradicts(_) => Signal::Contradicted,
+            Done::NotNow(_) | Done::Unknown => return Ok(done),
         };
-        self.shared().signals.emit(destination, signal);
+        if let Some(command) = self.store().command(org, id).await? {
+            self.shared().signals.emit(&command.action.destination, signal);
+            self.wake(&command.action.destination);
+        }
         self.ended(id);
-        self.wake(destination);
+        Ok(done)
     }
 }
 
