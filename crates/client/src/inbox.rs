@@ -10,7 +10,7 @@ use samekey_core::lease::Hold;
 use samekey_core::plan::{Decision, Input, Verdict, plan};
 use samekey_core::profile::{Declared, Limits, Profile};
 use samekey_store::outbox::{AttemptNote, CommandId, Moved, Outbox, SeenDelivery};
-use samekey_store::{Decided, Ledger};
+use samekey_store::{Decided, Ledger, Person};
 
 /// How often a row that changes meanwhile is looked at again.
 const TRIES_MAX: u32 = 8;
@@ -26,17 +26,6 @@ pub enum Done {
     Contradicts(Box<Delivery>),
     /// There is no such command.
     Unknown,
-}
-
-/// What a person says for the account of a decision.
-#[derive(Clone, Debug)]
-pub struct Account {
-    /// Who decides: the name of the person.
-    pub person: String,
-    /// Why.
-    pub note: String,
-    /// On what grounds: a reference at the counterparty, a ticket, a statement of account.
-    pub evidence: String,
 }
 
 /// The inbox of a store, for a program that looks after commands and delivers none.
@@ -69,14 +58,14 @@ impl<'a, S: Outbox> Inbox<'a, S> {
         id: CommandId,
         seen: Hold,
         decision: Decision,
-        account: Account,
+        person: &Person,
     ) -> Result<Done, Error> {
         let word = match decision {
             Decision::Executed => "executed",
             Decision::NotExecuted => "not-executed",
             Decision::WriteOff => "write-off",
         };
-        let decided = decided(word, seen, account);
+        let decided = account(person, word, seen)?;
         self.change(org, id, &Input::Decide(seen, decision), Some(&decided), None).await
     }
 
@@ -91,10 +80,10 @@ impl<'a, S: Outbox> Inbox<'a, S> {
         org: &Org,
         id: CommandId,
         seen: Hold,
-        account: Account,
+        person: &Person,
         profile: &Profile,
     ) -> Result<Done, Error> {
-        let decided = decided("retry", seen, account);
+        let decided = account(person, "retry", seen)?;
         self.change(org, id, &Input::Retry(seen), Some(&decided), Some(profile)).await
     }
 
@@ -211,9 +200,9 @@ impl<S: Outbox + Ledger> Courier<S> {
         id: CommandId,
         seen: Hold,
         decision: Decision,
-        account: Account,
+        person: &Person,
     ) -> Result<Done, Error> {
-        let done = Inbox::of(self.store()).decide(org, id, seen, decision, account).await?;
+        let done = Inbox::of(self.store()).decide(org, id, seen, decision, person).await?;
         self.tell(org, id, done, Signal::Decided).await
     }
 
@@ -226,11 +215,11 @@ impl<S: Outbox + Ledger> Courier<S> {
         org: &Org,
         id: CommandId,
         seen: Hold,
-        account: Account,
+        person: &Person,
     ) -> Result<Done, Error> {
         let Some(command) = self.store().command(org, id).await? else { return Ok(Done::Unknown) };
         let profile = self.profile(&command.action.destination)?;
-        let done = Inbox::of(self.store()).retry(org, id, seen, account, &profile).await?;
+        let done = Inbox::of(self.store()).retry(org, id, seen, person, &profile).await?;
         self.tell(org, id, done, Signal::Decided).await
     }
 
@@ -265,15 +254,8 @@ impl<S: Outbox + Ledger> Courier<S> {
     }
 }
 
-fn decided(decision: &str, seen: Hold, account: Account) -> Decided {
-    Decided {
-        decision: decision.to_owned(),
-        person: account.person,
-        note: account.note,
-        evidence: account.evidence,
-        seen: seen.fence,
-        at: samekey_core::time::Time::EPOCH,
-    }
+fn account(person: &Person, decision: &str, seen: Hold) -> Result<Decided, Error> {
+    person.decides(decision, seen).map_err(|sentence| Error::new(Kind::Invalid, sentence))
 }
 
 fn note_of(input: &Input, seen: &SeenDelivery) -> Option<AttemptNote> {

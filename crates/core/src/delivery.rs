@@ -4,7 +4,7 @@
 //! a variant of [`State`] carries exactly what is valid in that state, and what every state has stands
 //! on [`Delivery`]. What an event does to it is told by [`crate::plan`].
 
-use crate::lease::{Fence, Hold, Owner};
+use crate::lease::{Fence, Hold, Owner, View};
 use crate::receipt::Receipt;
 use crate::time::Time;
 
@@ -244,6 +244,11 @@ impl Delivery {
     /// What the current holder shows.
     pub fn hold(&self) -> Hold {
         Hold { owner: self.holder, fence: self.fence }
+    }
+
+    /// What a person who looks at it sees.
+    pub fn view(&self) -> View {
+        View::new(self.hold(), self.revision)
     }
 
     /// Whether it goes on by itself.

@@ -58,10 +58,39 @@ impl Owner {
 }
 
 /// What an owner shows with every write: its token and the fence that it was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hold {
     /// The owner's token.
     pub owner: Owner,
     /// The fence of its claim.
     pub fence: Fence,
+}
+
+/// What a person has on the screen of a record or a delivery: whoever decides says which state of it that
+/// was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    hold: Hold,
+    revision: u64,
+}
+
+impl View {
+    /// The view of a row with this hold and revision.
+    pub const fn new(hold: Hold, revision: u64) -> View {
+        View { hold, revision }
+    }
+
+    /// The hold that was seen.
+    pub const fn hold(self) -> Hold {
+        self.hold
+    }
+}
+
+impl fmt::Display for View {
+    /// The fence, the revision and the beginning of the owner's token, as in `3.7-9f2c01ab`: whatever
+    /// is written to the row makes it another view.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}-", self.hold.fence, self.revision)?;
+        self.hold.owner.bytes().iter().take(4).try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }

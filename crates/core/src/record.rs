@@ -4,7 +4,7 @@
 //! (fence, holder, revision, how long it is kept) stands on [`Record`].
 
 use crate::fingerprint::{Digest, Version};
-use crate::lease::{Fence, Hold, Owner};
+use crate::lease::{Fence, Hold, Owner, View};
 use crate::receipt::Receipt;
 use crate::time::Time;
 use std::time::Duration;
@@ -215,6 +215,11 @@ impl Record {
     /// What the current holder shows.
     pub fn hold(&self) -> Hold {
         Hold { owner: self.holder, fence: self.fence }
+    }
+
+    /// What a person who looks at it sees.
+    pub fn view(&self) -> View {
+        View::new(self.hold(), self.revision)
     }
 
     /// The same record with every time moved from "since the epoch" to "since `start`".

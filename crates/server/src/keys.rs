@@ -10,36 +10,15 @@ use samekey_core::policy::Policy;
 use samekey_core::receipt::Receipt;
 use samekey_core::record::{Record, State};
 use samekey_core::step::{Decision, Input, Verdict, step};
-use samekey_core::time::Time;
-use samekey_store::{Decided, Intent, Ledger, NOTE_BYTES_MAX, OpenRecord, Seen, StoreError, Swap};
+use samekey_store::{Decided, Intent, Ledger, OpenRecord, Seen, StoreError, Swap};
+
+pub use samekey_core::lease::View;
+pub use samekey_store::Person;
 use std::fmt;
 
 /// The keys of a store, as a person looks at them.
 #[derive(Debug)]
 pub struct Keys<'a, S>(&'a S);
-
-/// What a person has on the screen: whoever decides says which state of the record it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
-    hold: Hold,
-    revision: u64,
-}
-
-impl View {
-    /// The view of this record.
-    pub fn of(record: &Record) -> View {
-        View { hold: record.hold(), revision: record.revision }
-    }
-}
-
-impl fmt::Display for View {
-    /// The fence, the revision and the beginning of the owner's token, as in `3.7-9f2c01ab`: whatever
-    /// is written to the key makes it another view.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}-", self.hold.fence, self.revision)?;
-        self.hold.owner.bytes().iter().take(4).try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
 
 /// A key as it stands, with everything that is known of it.
 #[derive(Clone, Debug)]
@@ -58,17 +37,6 @@ impl Shown {
     pub fn request(&self) -> Option<StoredRequest> {
         decode_request(self.intent.as_ref()?.request.as_ref()?)
     }
-}
-
-/// Who decides, and on what grounds.
-#[derive(Clone, Debug)]
-pub struct Person {
-    /// The name of the person.
-    pub name: String,
-    /// Why.
-    pub note: String,
-    /// What proves it: a reference at the counterparty, a statement of account.
-    pub evidence: String,
 }
 
 /// Why nothing was decided.
@@ -191,18 +159,19 @@ impl<'a, S: Ledger> Keys<'a, S> {
         name: &str,
         input: impl FnOnce(Hold) -> Input,
     ) -> Result<Record, Undecided> {
-        complete(person)?;
+        // What is incomplete is said before the store is asked.
+        person.decides(name, Hold::default()).map_err(Undecided::Incomplete)?;
         let seen = self.0.load(scope).await?;
         if seen.record == Record::ABSENT {
             return Err(Undecided::NoSuchKey);
         }
-        let current = View::of(&seen.record);
+        let current = seen.record.view();
         if current.to_string() != view {
             return Err(Undecided::StaleView);
         }
         // Retention is the only thing of a policy that counts here, and a decision never shortens it.
         let policy = Policy::default();
-        let (next, verdict) = step(seen.record.clone(), input(current.hold), seen.now, &policy);
+        let (next, verdict) = step(seen.record.clone(), input(current.hold()), seen.now, &policy);
         if verdict == Verdict::StaleView {
             return Err(Undecided::NotInState(state_name(&seen.record.state)));
         }
@@ -210,14 +179,7 @@ impl<'a, S: Ledger> Keys<'a, S> {
             // Forgotten already: the fact is all that there is.
             return Ok(next);
         }
-        let decided = Decided {
-            decision: name.to_owned(),
-            person: person.name.clone(),
-            note: person.note.clone(),
-            evidence: person.evidence.clone(),
-            seen: seen.record.fence,
-            at: Time::EPOCH,
-        };
+        let decided = person.decides(name, current.hold()).map_err(Undecided::Incomplete)?;
         match self.0.decide(scope, &seen.record, &next, &decided).await? {
             Swap::Written => Ok(next),
             Swap::Changed(_) => Err(Undecided::StaleView),
@@ -233,28 +195,4 @@ pub fn state_name(state: &State) -> &'static str {
 /// The receipt of a decision that a command was executed, where its answer is not at hand.
 pub fn executed_fact(status: u16, location: Option<String>) -> Receipt {
     Receipt::Fact { status, location: location.map(|location| location.into_bytes().into()) }
-}
-
-fn complete(person: &Person) -> Result<(), Undecided> {
-    for (what, text) in
-        [("name", &person.name), ("note", &person.note), ("evidence", &person.evidence)]
-    {
-        if text.trim().is_empty() {
-            return Err(Undecided::Incomplete(format!(
-                "the {what} is empty; a decision about money says who decided, why, and on what evidence"
-            )));
-        }
-        if text.len() > NOTE_BYTES_MAX {
-            return Err(Undecided::Incomplete(format!(
-                "the {what} has {} bytes, and at most {NOTE_BYTES_MAX} are kept; put the rest into a file and name it",
-                text.len()
-            )));
-        }
-        if text.contains('\0') {
-            return Err(Undecided::Incomplete(format!(
-                "the {what} has a NUL character; leave it out"
-            )));
-        }
-    }
-    Ok(())
 }

@@ -39,7 +39,7 @@ mod sqlstate;
 #[cfg(feature = "sqlx")]
 pub mod sqlx;
 
-pub use decided::{Decided, NOTE_BYTES_MAX};
+pub use decided::{Decided, NOTE_BYTES_MAX, Person};
 pub use error::{Kind, StoreError};
 pub use intent::{Intent, OutboundKey};
 pub use restored::Restored;

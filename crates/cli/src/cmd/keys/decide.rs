@@ -9,7 +9,7 @@ use samekey::core::outcome::Ending;
 use samekey::core::receipt::Receipt;
 use samekey::core::record::{Record, State};
 use samekey::core::step::Decision;
-use samekey::keys::{Keys, Person, Undecided, View, executed_fact, state_name};
+use samekey::keys::{Keys, Person, Undecided, executed_fact, state_name};
 use samekey::store::Ledger;
 use std::process::ExitCode;
 
@@ -188,7 +188,7 @@ async fn decide<L: Ledger>(
 }
 
 fn described(record: &Record) -> String {
-    format!("{} ({})", state_name(&record.state), View::of(record))
+    format!("{} ({})", state_name(&record.state), record.view())
 }
 
 /// Whether an answer with this status may be the end of a command: a success, or a refusal that is final.

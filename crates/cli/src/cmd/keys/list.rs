@@ -8,7 +8,7 @@ use crate::show::{Format, escaped, second, table};
 use samekey::core::key::{Org, Scope};
 use samekey::core::record::State;
 use samekey::core::time::Time;
-use samekey::keys::{Keys, View, state_name};
+use samekey::keys::{Keys, state_name};
 use samekey::store::{LIST_PAGE_MAX, Ledger, OpenRecord};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -161,7 +161,7 @@ impl Line {
             state: state_name(state),
             since: since.map(second),
             reason,
-            view: View::of(&open.seen.record).to_string(),
+            view: open.seen.record.view().to_string(),
             rank: match state {
                 State::Review(_) => 0,
                 State::Unknown(_) => 1,

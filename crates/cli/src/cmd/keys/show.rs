@@ -8,7 +8,7 @@ use crate::output::say;
 use crate::show::{Format, escaped, second};
 use samekey::core::receipt::Receipt;
 use samekey::core::record::State;
-use samekey::keys::{Keys, Shown, View, state_name};
+use samekey::keys::{Keys, Shown, state_name};
 use samekey::store::{Decided, Ledger};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -104,7 +104,7 @@ impl Page {
             state: state_name(&record.state),
             since: since.map(second),
             reason,
-            view: View::of(record).to_string(),
+            view: record.view().to_string(),
             fence: record.fence.number(),
             route: shown.intent.as_ref().map(|intent| intent.route.clone()),
             outbound_key: shown.intent.as_ref().map(|intent| intent.outbound_key.to_string()),

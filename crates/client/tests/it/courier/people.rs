@@ -5,15 +5,16 @@ use samekey_client::Kind;
 use samekey_client::core::delivery::{Ended, Reason, Resolution, State};
 use samekey_client::core::outcome::{Outcome, Speaks};
 use samekey_client::core::plan::Decision;
-use samekey_client::inbox::{Account, Done};
+use samekey_client::inbox::Done;
+use samekey_client::store::Person;
 use samekey_client::store::outbox::Outbox;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-fn account() -> Account {
-    Account {
-        person: "ada".to_owned(),
+fn person() -> Person {
+    Person {
+        name: "ada".to_owned(),
         note: "asked the bank".to_owned(),
         evidence: "ticket 7".to_owned(),
     }
@@ -43,7 +44,7 @@ async fn what_a_person_decides_is_on_record_with_its_account() {
     let placed = courier.enqueue(command("psp", "order-1")).await.unwrap();
     let seen = ended(&courier, placed.id).await;
     let done = courier
-        .decide(&org(), placed.id, seen.hold(), Decision::Executed, account())
+        .decide(&org(), placed.id, seen.hold(), Decision::Executed, &person())
         .await
         .unwrap();
     let Done::Written(delivery) = done else { panic!("{done:?}") };
@@ -52,7 +53,7 @@ async fn what_a_person_decides_is_on_record_with_its_account() {
     assert_eq!(accounts.len(), 1);
     assert_eq!((accounts[0].person.as_str(), accounts[0].decision.as_str()), ("ada", "executed"));
     let again = courier
-        .decide(&org(), placed.id, seen.hold(), Decision::NotExecuted, account())
+        .decide(&org(), placed.id, seen.hold(), Decision::NotExecuted, &person())
         .await
         .unwrap();
     assert!(matches!(again, Done::NotNow(_)), "what was seen is no longer so");
@@ -72,7 +73,7 @@ async fn what_has_failed_is_tried_again_under_its_key() {
     let seen = ended(&courier, placed.id).await;
     assert!(matches!(seen.state, State::Failed(_)), "{seen:?}");
     is_up.store(true, Ordering::SeqCst);
-    courier.retry(&org(), placed.id, seen.hold(), account()).await.unwrap();
+    courier.retry(&org(), placed.id, seen.hold(), &person()).await.unwrap();
     let delivery = ended(&courier, placed.id).await;
     assert!(matches!(delivery.state, State::Succeeded(_)), "{delivery:?}");
     let sends = world.sends();
@@ -94,14 +95,14 @@ async fn what_is_undecided_is_asked_about_again_and_never_blindly_sent() {
     let placed = courier.enqueue(command("psp", "order-1")).await.unwrap();
     let seen = ended(&courier, placed.id).await;
     assert!(matches!(seen.state, State::Undecided(_)), "{seen:?}");
-    courier.retry(&org(), placed.id, seen.hold(), account()).await.unwrap();
+    courier.retry(&org(), placed.id, seen.hold(), &person()).await.unwrap();
     assert!(matches!(ended(&courier, placed.id).await.state, State::Succeeded(_)));
     let opaque = World::new(OPAQUE, |_| Act::AnswerLost);
     let (courier, _) = super::world::courier(&opaque, limits()).await;
     let _running = courier.spawn();
     let placed = courier.enqueue(command("psp", "order-1")).await.unwrap();
     let seen = ended(&courier, placed.id).await;
-    let done = courier.retry(&org(), placed.id, seen.hold(), account()).await.unwrap();
+    let done = courier.retry(&org(), placed.id, seen.hold(), &person()).await.unwrap();
     assert!(matches!(done, Done::NotNow(_)));
     assert_eq!(opaque.sends().len(), 1);
 }

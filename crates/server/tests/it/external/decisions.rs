@@ -4,7 +4,7 @@ use super::home::Home;
 use super::on_every_store;
 use super::provider::Plan;
 use super::world::{World, opaque, scope};
-use samekey::keys::{Keys, Person, Undecided, View, executed_fact};
+use samekey::keys::{Keys, Person, Undecided, executed_fact};
 use samekey::store::Ledger;
 use samekey_core::step::Decision;
 
@@ -28,7 +28,7 @@ async fn in_review<H: Home>(world: &World<H>, key: &str) -> String {
     world.provider.plan(Plan::LoseAnswer);
     world.pay(key).await;
     assert_eq!(world.state(key).await, "review");
-    View::of(&world.record(key).await).to_string()
+    world.record(key).await.view().to_string()
 }
 
 async fn a_person_settles_frees_or_closes<H: Home>() {
@@ -73,7 +73,7 @@ async fn a_stale_view_is_refused<H: Home>() {
     let accounts = world.store().decisions(&scope("alpha", "k")).await.unwrap();
     assert_eq!(accounts.len(), 1);
     world.pay("done").await;
-    let view = View::of(&world.record("done").await).to_string();
+    let view = world.record("done").await.view().to_string();
     let refused = keys.resolve(&scope("alpha", "done"), &view, Decision::Close, &person()).await;
     assert!(matches!(refused, Err(Undecided::NotInState("done"))), "{refused:?}");
     let none = keys.resolve(&scope("beta", "k"), &view, Decision::Close, &person()).await;
@@ -88,14 +88,14 @@ async fn p42_a_view_of_an_earlier_state_decides_nothing<H: Home>() {
     world.provider.plan(Plan::Wait);
     let (_, view) = tokio::join!(world.pay("k"), async {
         world.provider.reached().await;
-        let view = View::of(&world.record("k").await).to_string();
+        let view = world.record("k").await.view().to_string();
         world.provider.go();
         view
     });
     let keys = Keys::of(world.store());
     let refused = keys.forget(&scope("alpha", "k"), &view, &person()).await;
     assert!(matches!(refused, Err(Undecided::StaleView)), "{refused:?}");
-    let now = View::of(&world.record("k").await).to_string();
+    let now = world.record("k").await.view().to_string();
     assert_ne!(now, view);
     keys.forget(&scope("alpha", "k"), &now, &person()).await.unwrap();
     let again = keys.forget(&scope("alpha", "k"), &now, &person()).await;
@@ -125,7 +125,7 @@ async fn forget_removes_the_answer_and_keeps_the_fact<H: Home>() {
     let world = World::<H>::new(opaque()).await;
     let keys = Keys::of(world.store());
     world.pay("k").await;
-    let view = View::of(&world.record("k").await).to_string();
+    let view = world.record("k").await.view().to_string();
     keys.forget(&scope("alpha", "k"), &view, &person()).await.unwrap();
     let told = world.pay("k").await;
     assert_eq!(told.told(), (409, "samekey.response-not-kept".into()));
@@ -134,7 +134,7 @@ async fn forget_removes_the_answer_and_keeps_the_fact<H: Home>() {
     let accounts = world.store().decisions(&scope("alpha", "k")).await.unwrap();
     assert_eq!(accounts[0].decision, "forget");
     // Once more changes nothing, and leaves no second account.
-    let view = View::of(&world.record("k").await).to_string();
+    let view = world.record("k").await.view().to_string();
     keys.forget(&scope("alpha", "k"), &view, &person()).await.unwrap();
     assert_eq!(world.store().decisions(&scope("alpha", "k")).await.unwrap().len(), 1);
 }
