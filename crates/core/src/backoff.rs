@@ -47,6 +47,24 @@ pub struct Backoff {
 }
 
 impl Backoff {
+    /// The number of the retry that comes after `span`, had it all been spent on waits as long as they can
+    /// be. Who does not count its tries asks for this, and its waits grow all the same.
+    ///
+    /// ```
+    /// use samekey_core::backoff::Backoff;
+    /// use std::time::Duration;
+    ///
+    /// let backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(300) };
+    /// let numbers = [0, 1, 2, 3, 60].map(|seconds| backoff.retry_number(Duration::from_secs(seconds)));
+    /// assert_eq!(numbers, [1, 2, 2, 3, 6]);
+    /// ```
+    #[must_use]
+    pub fn retry_number(self, span: Duration) -> u32 {
+        let bases = span.as_nanos() / self.base.as_nanos().max(1);
+        // The first n waits add up to 2^n - 1 of the first.
+        bases.saturating_add(1).checked_ilog2().unwrap_or(0).saturating_add(1)
+    }
+
     /// The wait before retry number `retry`, the first of which is 1. At the cap it is between half of it
     /// and all of it.
     ///

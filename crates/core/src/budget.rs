@@ -93,7 +93,8 @@ const PROBE_PAUSE_MAX: Duration = Duration::from_secs(30);
 ///
 /// It shuts when most of the last outcomes were failures of the destination. Then nothing passes but one
 /// probe at a time; after one that succeeds, as many pass at a time as succeeded in a row, doubling up to
-/// the destination's own limit.
+/// the destination's own limit. What was on its way when it shut says nothing about how the destination is
+/// now: those outcomes neither open it nor make its pauses longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
     /// The last outcomes, the newest in the lowest bit; 1 is a failure.
@@ -120,7 +121,7 @@ pub enum Passing {
     UpTo(u32),
     /// One, as a probe. Whoever takes it says so with [`Gate::probe`].
     Probe,
-    /// Nothing before this moment, or until the probe on its way has ended.
+    /// Nothing before this moment; while a probe is on its way, look again then.
     Nothing(Duration),
 }
 
@@ -135,8 +136,11 @@ impl Gate {
         match self.state {
             GateState::Open => Passing::UpTo(self.concurrency_max),
             GateState::Opening { limit, .. } => Passing::UpTo(limit),
+            GateState::Shut { probing: true, .. } => {
+                Passing::Nothing(now.saturating_add(PROBE_PAUSE_MIN))
+            }
             GateState::Shut { probe_at, probing: false, .. } if now >= probe_at => Passing::Probe,
-            GateState::Shut { probe_at, .. } => Passing::Nothing(probe_at),
+            GateState::Shut { probe_at, probing: false, .. } => Passing::Nothing(probe_at),
         }
     }
 
@@ -163,9 +167,7 @@ impl Gate {
     pub fn succeeded(&mut self) {
         self.remember(0);
         match self.state {
-            GateState::Open => {}
-            // What was on its way before it shut says little about now; the probe will tell.
-            GateState::Shut { probing: false, .. } => {}
+            GateState::Open | GateState::Shut { probing: false, .. } => {}
             GateState::Shut { probing: true, .. } => {
                 self.history = 0;
                 self.seen = 0;
@@ -203,15 +205,15 @@ impl Gate {
         }
     }
 
-    /// A probe that failed doubles the pause. What was on its way before the gate shut only lengthens it,
-    /// as far as the destination itself asks for that.
+    /// A probe failed, or something that was on its way before.
     fn stays_shut(&mut self, now: Duration, retry_after: Option<Duration>) {
-        let GateState::Shut { probe_at, pause, probing } = &mut self.state else { return };
-        if *probing {
-            let pause = pause.saturating_mul(2).min(PROBE_PAUSE_MAX);
-            self.shut(now, pause, retry_after);
-        } else if let Some(wait) = retry_after {
-            *probe_at = (*probe_at).max(now.saturating_add(wait));
+        let GateState::Shut { probe_at, pause, probing } = self.state else { return };
+        if probing {
+            self.shut(now, pause.saturating_mul(2).min(PROBE_PAUSE_MAX), retry_after);
+        } else {
+            let left_alone = now.saturating_add(retry_after.unwrap_or_default());
+            let probe_at = probe_at.max(left_alone);
+            self.state = GateState::Shut { probe_at, pause, probing };
         }
     }
 

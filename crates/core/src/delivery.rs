@@ -30,8 +30,9 @@ pub struct Delivery {
     pub first_send: Option<Time>,
     /// The last moment at which a request may have been sent.
     pub last_send: Option<Time>,
-    /// Why something may have run that nobody can tell the end of; the first reason is kept. Nothing
-    /// where every attempt so far proved that it changed nothing.
+    /// Why something may have run that nobody can tell the end of; the first reason is kept, but for
+    /// [`Reason::Restored`], which says that more was lost. Nothing where every attempt so far proved that
+    /// it changed nothing, and where it is known how it ended.
     pub doubt: Option<Reason>,
     /// What the last attempt or question came to, where it ended nothing.
     pub last: Option<Reason>,

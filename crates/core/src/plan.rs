@@ -28,13 +28,14 @@ pub use begin::{enqueued, enqueued_after_loss};
 pub enum Input {
     /// A worker wants to do what is due, under this new token.
     Take(Owner),
-    /// The destination is spared for now: it is due again after this time.
+    /// The destination is spared for now: it is due again after this time, or when its own is over.
     Defer(Duration),
     /// The owner of an attempt knows what it came to.
     Report(Hold, Told<Outcome>, Chance),
     /// The owner of a question knows what it came to.
     Hear(Hold, Told<Heard>, Chance),
-    /// The owner sent nothing and asked nothing after all; it is due again after this time.
+    /// The owner sent nothing and asked nothing after all; it is due again after this time, or when its own
+    /// is over.
     Release(Hold, Duration),
     /// Somebody brings proof: an earlier owner, a callback, a statement of account.
     Learn(Proof),
@@ -68,14 +69,14 @@ pub enum Verdict {
     Ask(Hold, AskedBy),
     /// It has ended, or waits for a person: its state tells how.
     Ended,
-    /// Report, hear, release, defer, retry: due again then.
+    /// Report, hear, release, defer, retry, restore: due again then.
     Later(Time),
     /// Take, defer: nothing to do, or not yet.
     NotDue,
     /// Report, learn: somebody else holds the fence; what was told is kept for it.
     Recorded,
-    /// Report, hear, learn: it contradicts how the command has ended. Nothing is changed; a person has to
-    /// be told.
+    /// Report, hear, learn: it contradicts how the command has ended, or what a person has to look at
+    /// already. Nothing is changed; a person has to be told: money may have moved twice.
     Contradicts,
     /// Report, hear, release: no longer yours.
     Stale,
@@ -127,8 +128,8 @@ pub struct Attempt {
 pub fn plan(delivery: Delivery, input: Input, now: Time, profile: &Profile) -> (Delivery, Verdict) {
     match input {
         Input::Take(owner) => take::take(delivery, owner, now, profile),
-        Input::Defer(pause) => take::defer(delivery, pause, now),
-        Input::Release(hold, pause) => take::release(delivery, hold, pause, now),
+        Input::Defer(pause) => take::defer(delivery, pause, now, profile),
+        Input::Release(hold, pause) => take::release(delivery, hold, pause, now, profile),
         Input::Report(hold, told, chance) => {
             report::report(delivery, hold, told, chance, now, profile)
         }

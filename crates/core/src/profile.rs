@@ -23,6 +23,9 @@ pub const LEASE_MIN: Duration = Duration::from_millis(100);
 pub const MARGIN_PART: u32 = 10;
 /// How many questions are asked by default.
 pub const QUESTIONS_MAX_DEFAULT: u32 = 20;
+/// How long a counterparty is asked after its answers could be final. What a day of questions did not
+/// tell is for a person.
+pub const ASKING_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The pauses between two questions.
 pub const QUESTIONS: Backoff =
     Backoff { base: Duration::from_secs(2), cap: Duration::from_secs(300) };

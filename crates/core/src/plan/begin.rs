@@ -4,7 +4,7 @@ use crate::delivery::{
     AskedBy, Delivery, Ended, Grounds, Proof, Reason, Sending, State, Unknown, Waiting,
 };
 use crate::lease::{Fence, Owner};
-use crate::profile::{ATTEMPT_TIME_MIN, Profile};
+use crate::profile::{ASKING_TIME_MAX, ATTEMPT_TIME_MIN, Profile};
 use crate::receipt::Receipt;
 use crate::time::Time;
 use std::time::Duration;
@@ -66,9 +66,10 @@ pub(super) fn given_up(mut delivery: Delivery, state: State) -> Delivery {
     into(delivery, state)
 }
 
-/// The end by what is known for sure.
+/// The end by what is known for sure. Nothing is in doubt any more.
 pub(super) fn end_by(mut delivery: Delivery, proof: Proof, now: Time) -> Delivery {
     delivery.proof = None;
+    delivery.doubt = None;
     delivery.last = None;
     let state = match proof {
         Proof::Executed(receipt) => State::Succeeded(Ended { since: now, with: receipt }),
@@ -83,6 +84,11 @@ pub(super) fn is_final(proof: &Proof) -> bool {
         Proof::Executed(Receipt::Kept(_)) | Proof::Refused(_) => true,
         Proof::Executed(Receipt::Fact { .. }) => false,
     }
+}
+
+/// A request may have been sent until then. The database's clock may go back; what was sent stays sent.
+pub(super) fn may_have_sent(delivery: &mut Delivery, until: Time) {
+    delivery.last_send = delivery.last_send.max(Some(until));
 }
 
 /// The end of trying. What is known for sure is the end; without it a doubt goes to a person, and where
@@ -110,11 +116,45 @@ pub(super) fn clear_up(delivery: Delivery, due: Time, now: Time, profile: &Profi
 
 /// As [`clear_up`], but without sending anything.
 pub(super) fn ask_about(delivery: Delivery, due: Time, now: Time, profile: &Profile) -> Delivery {
-    if may_be_asked(&delivery, profile) {
-        return into(delivery, State::Unknown(asking(due)));
-    }
     let reason = why_ended(&delivery, due, profile);
-    end(delivery, reason, now)
+    ask_or_end(delivery, reason, due, now, profile)
+}
+
+/// It is asked about then, if anybody can be asked within the time for questions; else it ends for this
+/// reason.
+pub(super) fn ask_or_end(
+    delivery: Delivery,
+    reason: Reason,
+    due: Time,
+    now: Time,
+    profile: &Profile,
+) -> Delivery {
+    if !may_be_asked(&delivery, profile) {
+        return end(delivery, reason, now);
+    }
+    if due > asked_until(&delivery, profile) {
+        return end(delivery, Reason::TimeOver, now);
+    }
+    into(delivery, State::Unknown(asking(due)))
+}
+
+/// It waits to be sent, until then. What is known to have been executed is not sent again because this
+/// attempt ran nothing.
+pub(super) fn wait(delivery: Delivery, due: Time, grounds: Grounds, now: Time) -> Delivery {
+    match (grounds, delivery.proof.clone()) {
+        (Grounds::Unrun, Some(proof)) => end_by(delivery, proof, now),
+        (Grounds::Unrun, None) | (Grounds::Dedups | Grounds::InFlight, _) => {
+            given_up(delivery, State::Waiting(Waiting { due, grounds }))
+        }
+    }
+}
+
+/// When the last question about it may be due: some time after it is no longer sent, and after *not found*
+/// has become proof.
+pub(super) fn asked_until(delivery: &Delivery, profile: &Profile) -> Time {
+    let bound = profile.declared.answers.and_then(|answers| answers.not_found_after);
+    let proved_from = delivery.last_send.unwrap_or(delivery.began).plus(bound.unwrap_or_default());
+    delivery.gives_up.max(proved_from).plus(ASKING_TIME_MAX)
 }
 
 /// What kept a command in doubt from going on.
@@ -147,6 +187,23 @@ pub(super) fn may_repeat(delivery: &Delivery, due: Time, profile: &Profile) -> b
     counted && is_remembered(delivery, due, profile)
 }
 
+/// Whether the counterparty may have forgotten a key of which these grounds say that it knows it.
+pub(super) fn is_forgotten(
+    delivery: &Delivery,
+    grounds: Grounds,
+    due: Time,
+    profile: &Profile,
+) -> bool {
+    match grounds {
+        Grounds::Unrun => false,
+        Grounds::Dedups => !is_remembered(delivery, due, profile),
+        // Where nothing is declared, its own word counts.
+        Grounds::InFlight => {
+            profile.declared.dedups.is_some() && !is_remembered(delivery, due, profile)
+        }
+    }
+}
+
 /// Whether the counterparty still remembers the key throughout an attempt that begins then.
 pub(super) fn is_remembered(delivery: &Delivery, due: Time, profile: &Profile) -> bool {
     let Some(key_life) = profile.declared.dedups else { return false };
@@ -160,7 +217,7 @@ pub(super) fn lapse(mut delivery: Delivery, now: Time, profile: &Profile) -> Del
     match delivery.state {
         State::Sending(Sending { lease_ends, .. }) if now >= lease_ends => {
             // Its owner stops sending before the lease ends, so nothing was sent after that.
-            delivery.last_send = Some(lease_ends);
+            may_have_sent(&mut delivery, lease_ends);
             delivery.doubt.get_or_insert(Reason::LeaseLapsed);
             delivery.last = Some(Reason::LeaseLapsed);
             match delivery.proof.clone() {

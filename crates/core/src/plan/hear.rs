@@ -1,8 +1,9 @@
 //! What a question came to, and proof that nobody asked for.
 
 use super::Verdict;
-use super::begin::{end, end_by, given_up, is_final};
+use super::begin::{asked_until, end, end_by, given_up};
 use super::report::contradicted;
+use super::take::said;
 use crate::backoff::Chance;
 use crate::delivery::{
     AskedBy, Delivery, Ended, Grounds, Proof, Reason, Resolution, State, Unknown, Waiting,
@@ -10,6 +11,7 @@ use crate::delivery::{
 use crate::lease::Hold;
 use crate::outcome::{Heard, Told};
 use crate::profile::Profile;
+use crate::receipt::Receipt;
 use crate::time::Time;
 
 /// How often *not found* has to be heard, after its bound, before it is proof. One such answer may
@@ -28,12 +30,7 @@ pub(super) fn hear(
     match delivery.state {
         State::Unknown(unknown) if held => {
             let turn = Turn { told, chance, now, profile };
-            let delivery = turn.conclude(delivery, unknown);
-            let verdict = match delivery.due() {
-                Some(due) => Verdict::Later(due),
-                None => Verdict::Ended,
-            };
-            (delivery, verdict)
+            said(turn.conclude(delivery, unknown))
         }
         State::Waiting(_)
         | State::Sending(_)
@@ -47,6 +44,7 @@ pub(super) fn hear(
     }
 }
 
+/// An asker that lost its turn brings news.
 fn late(
     delivery: Delivery,
     held: bool,
@@ -55,19 +53,29 @@ fn late(
     now: Time,
 ) -> (Delivery, Verdict) {
     let proof = match heard {
-        Heard::Executed(receipt) => Proof::Executed(receipt),
-        Heard::Refused(receipt) => Proof::Refused(receipt),
-        Heard::NotFound | Heard::Pending | Heard::CannotTell | Heard::Different => {
-            return (delivery, Verdict::Stale);
-        }
+        Heard::Executed(receipt) => Some(Proof::Executed(receipt)),
+        Heard::Refused(receipt) => Some(Proof::Refused(receipt)),
+        Heard::NotFound | Heard::Pending | Heard::CannotTell | Heard::Different => None,
     };
-    if hold.fence > delivery.fence {
-        return (delivery, Verdict::Stale);
-    }
+    learn_late(delivery, held, hold, proof, now)
+}
+
+/// What somebody knows for certain who lost the fence is evidence; the rest of it is over.
+pub(super) fn learn_late(
+    delivery: Delivery,
+    held: bool,
+    hold: Hold,
+    proof: Option<Proof>,
+    now: Time,
+) -> (Delivery, Verdict) {
+    // The acknowledgement of the report that ended it was lost, or it lapsed and nobody came since.
+    let nothing_new = if held && !delivery.is_open() { Verdict::Ended } else { Verdict::Stale };
+    // A hold that this command never gave proves nothing.
+    let Some(proof) = proof.filter(|_| hold.fence <= delivery.fence) else {
+        return (delivery, nothing_new);
+    };
     match learn(delivery, proof, now) {
-        // The acknowledgement of this very report was lost.
-        (delivery, Verdict::Kept) if held => (delivery, Verdict::Ended),
-        (delivery, Verdict::Kept) => (delivery, Verdict::Stale),
+        (delivery, Verdict::Kept) => (delivery, nothing_new),
         other => other,
     }
 }
@@ -82,16 +90,9 @@ struct Turn<'a> {
 impl Turn<'_> {
     fn conclude(self, mut delivery: Delivery, mut unknown: Unknown) -> Delivery {
         match self.told.what.clone() {
-            Heard::Executed(receipt) => {
-                let proof = Proof::Executed(receipt);
-                delivery.doubt = None;
-                end_by(delivery, proof, self.now)
-            }
+            Heard::Executed(receipt) => end_by(delivery, Proof::Executed(receipt), self.now),
             Heard::Refused(_) if delivery.proof.is_some() => contradicted(delivery, self.now),
-            Heard::Refused(receipt) => {
-                delivery.doubt = None;
-                end_by(delivery, Proof::Refused(receipt), self.now)
-            }
+            Heard::Refused(receipt) => end_by(delivery, Proof::Refused(receipt), self.now),
             Heard::Different => {
                 delivery.proof = None;
                 delivery.doubt.get_or_insert(Reason::FoundDifferent);
@@ -103,8 +104,10 @@ impl Turn<'_> {
                 if self.now >= delivery.gives_up {
                     return end(delivery, Reason::TimeOver, self.now);
                 }
-                // It is known and at work: the time bounds that, not the number of questions.
-                let due = self.due(unknown.asked);
+                // It is known and at work: the time bounds that, not the number of questions. The longer
+                // it has been at work, the less often it is asked.
+                let since = self.now.since(delivery.last_send.unwrap_or(delivery.began));
+                let due = self.due(self.profile.questions.retry_number(since));
                 unknown.asked = unknown.asked.saturating_sub(1);
                 self.again(delivery, unknown, due)
             }
@@ -147,38 +150,34 @@ impl Turn<'_> {
         if unknown.asked >= self.profile.questions_max {
             return end(delivery, Reason::QuestionsUsedUp, self.now);
         }
+        if due > asked_until(&delivery, self.profile) {
+            return end(delivery, Reason::TimeOver, self.now);
+        }
         given_up(delivery, State::Unknown(Unknown { due, ..unknown }))
     }
 
-    fn due(&self, asked: u32) -> Time {
-        self.now.plus(self.profile.questions.wait(asked, self.told.retry_after, self.chance))
+    fn due(&self, question: u32) -> Time {
+        self.now.plus(self.profile.questions.wait(question, self.told.retry_after, self.chance))
     }
 }
 
 /// Proof that does not come from the owner of the moment.
 pub(super) fn learn(mut delivery: Delivery, proof: Proof, now: Time) -> (Delivery, Verdict) {
     match (&delivery.state, &proof) {
-        // Nobody holds it, or only somebody who asks what is known now.
-        (State::Waiting(_) | State::Unknown(_), Proof::Executed(_) | Proof::Refused(_)) => {
-            if let (Some(Proof::Executed(_)), Proof::Refused(_)) = (&delivery.proof, &proof) {
-                return (contradicted(delivery, now), Verdict::Ended);
+        (State::Waiting(_) | State::Sending(_) | State::Unknown(_), _) => {
+            match delivery.proof.as_ref().map(|known| compare(known, &proof)) {
+                Some(Compared::Opposed) => (contradicted(delivery, now), Verdict::Ended),
+                Some(Compared::NothingNew) => (delivery, Verdict::Kept),
+                Some(Compared::Better) | None => add(delivery, proof, now),
             }
-            delivery.fence = delivery.fence.next();
-            delivery.doubt = None;
-            (end_by(delivery, proof, now), Verdict::Ended)
         }
-        (State::Sending(_), Proof::Executed(_) | Proof::Refused(_)) => {
-            match &delivery.proof {
-                Some(known) if is_final(known) => return (delivery, Verdict::Kept),
-                Some(_) | None => {}
-            }
-            delivery.proof = Some(proof);
-            delivery.revision = delivery.revision.saturating_add(1);
-            (delivery, Verdict::Recorded)
-        }
+        // The answers contradicted each other already: none of them moves it.
+        (
+            State::Undecided(Ended { with: Reason::Contradicted | Reason::FoundDifferent, .. }),
+            Proof::Executed(_) | Proof::Refused(_),
+        ) => (delivery, Verdict::Contradicts),
         (State::Undecided(_), Proof::Executed(_) | Proof::Refused(_)) => {
             delivery.fence = delivery.fence.next();
-            delivery.doubt = None;
             (end_by(delivery, proof, now), Verdict::Ended)
         }
         // It was taken for certain that nothing ran, and a new key may have been used since.
@@ -197,4 +196,39 @@ pub(super) fn learn(mut delivery: Delivery, proof: Proof, now: Time) -> (Deliver
             (delivery, Verdict::Kept)
         }
     }
+}
+
+/// What one proof adds to another.
+enum Compared {
+    /// They cannot both be true.
+    Opposed,
+    /// It tells no more than is known.
+    NothingNew,
+    /// It has the answer, of which only the fact was known.
+    Better,
+}
+
+fn compare(known: &Proof, new: &Proof) -> Compared {
+    match (known, new) {
+        (Proof::Executed(_), Proof::Refused(_)) | (Proof::Refused(_), Proof::Executed(_)) => {
+            Compared::Opposed
+        }
+        (Proof::Executed(Receipt::Fact { .. }), Proof::Executed(Receipt::Kept(_))) => {
+            Compared::Better
+        }
+        (Proof::Executed(_), Proof::Executed(_)) | (Proof::Refused(_), Proof::Refused(_)) => {
+            Compared::NothingNew
+        }
+    }
+}
+
+/// Proof about a delivery that is open. It ends it, unless an attempt is on its way, whose owner ends it.
+fn add(mut delivery: Delivery, proof: Proof, now: Time) -> (Delivery, Verdict) {
+    if let State::Sending(_) = delivery.state {
+        delivery.proof = Some(proof);
+        delivery.revision = delivery.revision.saturating_add(1);
+        return (delivery, Verdict::Recorded);
+    }
+    delivery.fence = delivery.fence.next();
+    (end_by(delivery, proof, now), Verdict::Ended)
 }

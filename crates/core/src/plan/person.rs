@@ -1,8 +1,8 @@
 //! What a person, or the program that enqueued, may do with a delivery.
 
-use super::begin::{asking, given_up, is_remembered};
+use super::begin::{asking, given_up, is_remembered, may_be_asked};
 use super::{Decision, Verdict};
-use crate::delivery::{Delivery, Ended, Grounds, Reason, Resolution, State, Waiting};
+use crate::delivery::{AskedBy, Delivery, Ended, Grounds, Reason, Resolution, State, Waiting};
 use crate::lease::Hold;
 use crate::profile::Profile;
 use crate::time::Time;
@@ -44,7 +44,7 @@ pub(super) fn decide(
         }
         (State::Undecided(_), Decision::NotExecuted) => {
             delivery.doubt = None;
-            delivery.proof = None;
+            delivery.asked_by = AskedBy::Key;
             State::Failed(Ended { since: now, with: Reason::DecidedNotExecuted })
         }
         (State::Failed(_), Decision::NotExecuted)
@@ -82,9 +82,7 @@ pub(super) fn retry(
         State::Undecided(_) if is_remembered(&delivery, now, profile) => {
             State::Waiting(Waiting { due: now, grounds: Grounds::Dedups })
         }
-        State::Undecided(_) if super::begin::may_be_asked(&delivery, profile) => {
-            State::Unknown(asking(now))
-        }
+        State::Undecided(_) if may_be_asked(&delivery, profile) => State::Unknown(asking(now)),
         State::Waiting(_)
         | State::Sending(_)
         | State::Unknown(_)

@@ -2,13 +2,13 @@
 
 use super::Verdict;
 use super::begin::{
-    ask_about, clear_up, end, end_by, given_up, is_final, is_remembered, is_too_late, may_be_asked,
-    may_repeat,
+    ask_about, ask_or_end, clear_up, end, end_by, given_up, is_final, is_forgotten, is_too_late,
+    may_be_asked, may_have_sent, wait,
 };
-use super::hear::learn;
-use super::take::uncount;
+use super::hear::learn_late;
+use super::take::{said, uncount};
 use crate::backoff::Chance;
-use crate::delivery::{Delivery, Ended, Grounds, Proof, Reason, Sending, State, Waiting};
+use crate::delivery::{Delivery, Ended, Grounds, Proof, Reason, Sending, State};
 use crate::lease::Hold;
 use crate::outcome::{NotRun, Outcome, Speaks, Told};
 use crate::profile::Profile;
@@ -27,14 +27,9 @@ pub(super) fn report(
     match delivery.state {
         // Also after the lease has ended: while nobody took the fence, the owner knows best.
         State::Sending(sending) if held => {
-            delivery.last_send = Some(now);
+            may_have_sent(&mut delivery, now);
             let told = Report { told, chance, now, profile };
-            let delivery = told.conclude(delivery, sending);
-            let verdict = match delivery.due() {
-                Some(due) => Verdict::Later(due),
-                None => Verdict::Ended,
-            };
-            (delivery, verdict)
+            said(told.conclude(delivery, sending))
         }
         State::Waiting(_)
         | State::Sending(_)
@@ -44,59 +39,74 @@ pub(super) fn report(
         | State::Failed(_)
         | State::Undecided(_)
         | State::Cancelled(_)
-        | State::Resolved(_) => late(delivery, held, hold, told.what, now),
+        | State::Resolved(_) => late(delivery, held, hold, told.what, now, profile),
     }
 }
 
-/// An owner that lost the fence brings news. What it was told for certain is evidence; the rest is over.
+/// An owner that lost the fence brings news. What it was told for certain is evidence.
 fn late(
     delivery: Delivery,
     held: bool,
     hold: Hold,
     outcome: Outcome,
     now: Time,
+    profile: &Profile,
 ) -> (Delivery, Verdict) {
     let proof = match outcome {
-        Outcome::Done(receipt) | Outcome::DoneBodyLost(receipt) => Proof::Executed(receipt),
-        Outcome::Refused(receipt, Speaks::ForTheKey) => Proof::Refused(receipt),
-        Outcome::Refused(_, Speaks::ForItself)
-        | Outcome::NotRun(_)
+        Outcome::Done(receipt) | Outcome::DoneBodyLost(receipt) => Some(Proof::Executed(receipt)),
+        Outcome::Refused(receipt, Speaks::ForTheKey) => Some(Proof::Refused(receipt)),
+        Outcome::Refused(receipt, Speaks::ForItself) => {
+            is_only_attempt(&delivery).then_some(Proof::Refused(receipt))
+        }
+        Outcome::NotRun(_)
         | Outcome::NotAccepted(_)
         | Outcome::InFlight
         | Outcome::Pending
         | Outcome::Unknown(_)
-        | Outcome::Stop(_) => return (delivery, Verdict::Stale),
+        | Outcome::Stop(_) => None,
     };
-    // The acknowledgement of this very report was lost.
-    if held && has_ended_by(&delivery, &proof) {
-        return (delivery, Verdict::Ended);
-    }
-    // A hold that this command never gave proves nothing.
-    if hold.fence > delivery.fence {
-        return (delivery, Verdict::Stale);
-    }
-    match learn(delivery, proof, now) {
-        (delivery, Verdict::Kept) => (delivery, Verdict::Stale),
-        other => other,
-    }
-}
-
-fn has_ended_by(delivery: &Delivery, proof: &Proof) -> bool {
-    match (&delivery.state, proof) {
-        (State::Succeeded(ended), Proof::Executed(receipt))
-        | (State::Refused(ended), Proof::Refused(receipt)) => ended.with == *receipt,
-        (
+    if let Some(Proof::Executed(_)) = proof
+        && is_second_effect(&delivery, hold, profile)
+    {
+        return match delivery.state {
+            State::Sending(_) => (contradicted(delivery, now), Verdict::Ended),
             State::Waiting(_)
-            | State::Sending(_)
             | State::Unknown(_)
             | State::Succeeded(_)
             | State::Refused(_)
             | State::Failed(_)
             | State::Undecided(_)
             | State::Cancelled(_)
-            | State::Resolved(_),
-            Proof::Executed(_) | Proof::Refused(_),
-        ) => false,
+            | State::Resolved(_) => (delivery, Verdict::Contradicts),
+        };
+    }
+    learn_late(delivery, held, hold, proof, now)
+}
+
+/// Whether there was one attempt in all, so that what is said of it is said of the command.
+fn is_only_attempt(delivery: &Delivery) -> bool {
+    delivery.sends == 1 && delivery.doubt != Some(Reason::Restored)
+}
+
+/// Whether an execution that this earlier hold reports is one more than that of the last attempt: every
+/// attempt before that had been proved to have run nothing, so the proof was wrong. A counterparty that
+/// deduplicates gives all of them one answer.
+fn is_second_effect(delivery: &Delivery, hold: Hold, profile: &Profile) -> bool {
+    if hold.fence >= delivery.fence || profile.declared.dedups.is_some() {
+        return false;
+    }
+    match &delivery.state {
+        State::Sending(sending) => sending.grounds == Grounds::Unrun,
+        // The report of the last attempt ended it, and set both moments. Otherwise the fence is not the
+        // attempt's, and the report may be its own.
+        State::Succeeded(ended) => delivery.last_send == Some(ended.since),
+        State::Waiting(_)
+        | State::Unknown(_)
+        | State::Refused(_)
+        | State::Failed(_)
+        | State::Undecided(_)
+        | State::Cancelled(_)
+        | State::Resolved(_) => false,
     }
 }
 
@@ -114,10 +124,8 @@ impl Report<'_> {
         if let Some(proof) = delivery.proof.clone()
             && is_final(&proof)
         {
-            return match (&self.told.what, &proof) {
-                (Outcome::Done(_), Proof::Refused(_)) => contradicted(delivery, now),
-                (_, Proof::Executed(_) | Proof::Refused(_)) => end_by(delivery, proof, now),
-            };
+            let agrees = agrees(&self.told.what, &proof);
+            return if agrees { end_by(delivery, proof, now) } else { contradicted(delivery, now) };
         }
         match self.told.what.clone() {
             Outcome::Done(receipt) => end_by(delivery, Proof::Executed(receipt), now),
@@ -130,13 +138,15 @@ impl Report<'_> {
             Outcome::NotAccepted(reason) => {
                 uncount(&mut delivery, sending.grounds);
                 delivery.last = Some(reason);
-                self.again(delivery, sending.grounds)
+                let due = self.due_uncounted(&delivery);
+                self.again(delivery, sending.grounds, due)
             }
             Outcome::InFlight => {
                 uncount(&mut delivery, sending.grounds);
                 delivery.doubt.get_or_insert(Reason::InFlight);
                 delivery.last = Some(Reason::InFlight);
-                self.again(delivery, Grounds::InFlight)
+                let due = self.due_uncounted(&delivery);
+                self.again(delivery, Grounds::InFlight, due)
             }
             Outcome::Pending => {
                 delivery.doubt.get_or_insert(Reason::InFlight);
@@ -156,53 +166,58 @@ impl Report<'_> {
     }
 
     fn refused(&self, mut delivery: Delivery, receipt: Receipt, speaks: Speaks) -> Delivery {
-        if delivery.proof.is_some() {
-            return contradicted(delivery, self.now);
-        }
-        match speaks {
-            Speaks::ForItself if delivery.doubt.is_some() => {
+        match (speaks, delivery.proof.clone()) {
+            (Speaks::ForTheKey, Some(_)) => contradicted(delivery, self.now),
+            // The answer that was to be fetched is not given a second time.
+            (Speaks::ForItself, Some(proof)) => end_by(delivery, proof, self.now),
+            (Speaks::ForItself, None) if delivery.doubt.is_some() => {
                 delivery.last = Some(Reason::RefusedInDoubt);
+                if may_be_asked(&delivery, self.profile) {
+                    let due = self.due(&delivery);
+                    return lost_fence(ask_about(delivery, due, self.now, self.profile));
+                }
                 self.clear_up(delivery, Reason::RefusedInDoubt)
             }
-            Speaks::ForItself | Speaks::ForTheKey => {
-                delivery.doubt = None;
+            (Speaks::ForItself | Speaks::ForTheKey, None) => {
                 end_by(delivery, Proof::Refused(receipt), self.now)
             }
         }
     }
 
+    /// This attempt changed nothing: what was known before it is known after it.
     fn not_run(&self, mut delivery: Delivery, sending: Sending, how: NotRun) -> Delivery {
-        let reason = match how {
+        delivery.last = Some(match how {
             NotRun::NotSent => Reason::NotConnected,
             NotRun::NotProcessed => Reason::NotProcessed,
             NotRun::RateLimited => Reason::RateLimited,
+        });
+        let due = match sending.grounds {
+            Grounds::Unrun | Grounds::Dedups => self.due(&delivery),
+            Grounds::InFlight => self.due_uncounted(&delivery),
         };
-        delivery.last = Some(reason);
-        match sending.grounds {
-            Grounds::Unrun => self.again(delivery, Grounds::Unrun),
-            // An earlier attempt may have run all the same.
-            Grounds::Dedups | Grounds::InFlight => self.clear_up(delivery, reason),
-        }
+        self.again(delivery, sending.grounds, due)
     }
 
-    /// It is sent again on these grounds, if its time and its attempts allow it.
-    fn again(&self, delivery: Delivery, grounds: Grounds) -> Delivery {
-        let due = self.due(&delivery);
+    /// It is sent again on these grounds, if its time and its attempts allow it; if not, and something may
+    /// have run, it is asked about.
+    fn again(&self, delivery: Delivery, grounds: Grounds, due: Time) -> Delivery {
         let counts = match grounds {
             Grounds::Unrun | Grounds::Dedups => true,
             Grounds::InFlight => false,
         };
-        let forgotten = grounds == Grounds::Dedups && !is_remembered(&delivery, due, self.profile);
         let reason = if is_too_late(&delivery, due) {
             Reason::TimeOver
         } else if counts && delivery.attempts >= self.profile.attempts_max {
             Reason::AttemptsUsedUp
-        } else if forgotten {
+        } else if is_forgotten(&delivery, grounds, due, self.profile) {
             Reason::NobodyToAsk
         } else {
-            return given_up(delivery, State::Waiting(Waiting { due, grounds }));
+            return wait(delivery, due, grounds, self.now);
         };
-        self.stop(delivery, reason)
+        if delivery.doubt.is_none() && delivery.proof.is_none() {
+            return end(delivery, reason, self.now);
+        }
+        lost_fence(ask_or_end(delivery, reason, due, self.now, self.profile))
     }
 
     /// The counterparty says later how it ended: it is asked, and where it answers no questions the same
@@ -215,7 +230,8 @@ impl Report<'_> {
         }
         if self.profile.declared.dedups.is_some() {
             uncount(&mut delivery, sending.grounds);
-            return self.again(delivery, Grounds::InFlight);
+            let due = self.due_uncounted(&delivery);
+            return self.again(delivery, Grounds::InFlight, due);
         }
         end(delivery, Reason::NobodyToAsk, self.now)
     }
@@ -223,27 +239,54 @@ impl Report<'_> {
     fn clear_up(&self, mut delivery: Delivery, last: Reason) -> Delivery {
         delivery.last = Some(last);
         let due = self.due(&delivery);
-        if may_repeat(&delivery, due, self.profile) {
-            return lost_fence(clear_up(delivery, due, self.now, self.profile));
-        }
-        // A question waits as long as a retry would, at the most until the time is over.
-        let due = due.min(delivery.gives_up.max(self.now));
-        lost_fence(ask_about(delivery, due, self.now, self.profile))
-    }
-
-    fn stop(&self, delivery: Delivery, reason: Reason) -> Delivery {
-        if delivery.doubt.is_none() && delivery.proof.is_none() {
-            return end(delivery, reason, self.now);
-        }
-        if may_be_asked(&delivery, self.profile) {
-            return lost_fence(ask_about(delivery, self.now, self.now, self.profile));
-        }
-        end(delivery, reason, self.now)
+        lost_fence(clear_up(delivery, due, self.now, self.profile))
     }
 
     fn due(&self, delivery: &Delivery) -> Time {
-        let retry = delivery.attempts.max(1);
+        self.due_before(delivery.attempts.max(1))
+    }
+
+    /// When an attempt that does not count is made again: as if all the time that it had were spent on
+    /// attempts that do.
+    fn due_uncounted(&self, delivery: &Delivery) -> Time {
+        let left = delivery.gives_up.since(self.now);
+        let since = self.profile.time_max.saturating_sub(left);
+        self.due_before(self.profile.backoff.retry_number(since).max(delivery.attempts))
+    }
+
+    fn due_before(&self, retry: u32) -> Time {
         self.now.plus(self.profile.backoff.wait(retry, self.told.retry_after, self.chance))
+    }
+}
+
+/// Whether what an attempt came to and what became known meanwhile can both be true.
+fn agrees(outcome: &Outcome, proof: &Proof) -> bool {
+    match (proof, outcome) {
+        (Proof::Executed(_), Outcome::Refused(_, Speaks::ForTheKey))
+        | (
+            Proof::Refused(_),
+            Outcome::Done(_)
+            | Outcome::DoneBodyLost(_)
+            | Outcome::InFlight
+            | Outcome::Pending
+            | Outcome::Stop(_),
+        ) => false,
+        (
+            Proof::Executed(_),
+            Outcome::Done(_)
+            | Outcome::DoneBodyLost(_)
+            | Outcome::InFlight
+            | Outcome::Pending
+            | Outcome::Stop(_),
+        )
+        | (Proof::Refused(_), Outcome::Refused(_, Speaks::ForTheKey))
+        | (
+            Proof::Executed(_) | Proof::Refused(_),
+            Outcome::Refused(_, Speaks::ForItself)
+            | Outcome::NotRun(_)
+            | Outcome::NotAccepted(_)
+            | Outcome::Unknown(_),
+        ) => true,
     }
 }
 

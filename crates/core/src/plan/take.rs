@@ -1,6 +1,9 @@
 //! What a worker does that finds a delivery due, and how it gives it back.
 
-use super::begin::{asking, end, given_up, into, is_remembered, is_too_late, lapse, may_be_asked};
+use super::begin::{
+    ask_or_end, asked_until, asking, end, end_by, given_up, into, is_final, is_forgotten,
+    is_too_late, lapse, may_be_asked, wait,
+};
 use super::{Attempt, Verdict};
 use crate::delivery::{Delivery, Grounds, Reason, Sending, State, Unknown, Waiting};
 use crate::lease::{Hold, Owner};
@@ -53,7 +56,7 @@ fn send(
         Some(Reason::TimeOver)
     } else if counts && delivery.attempts >= profile.attempts_max {
         Some(Reason::AttemptsUsedUp)
-    } else if grounds == Grounds::Dedups && !is_remembered(&delivery, now, profile) {
+    } else if is_forgotten(&delivery, grounds, now, profile) {
         Some(Reason::NobodyToAsk)
     } else {
         None
@@ -103,6 +106,10 @@ fn ask(
     if unknown.asked >= profile.questions_max {
         return (end(delivery, Reason::QuestionsUsedUp, now), Verdict::Ended);
     }
+    // Who was never asked is asked, however late: perhaps it was us who were away.
+    if unknown.asked > 0 && now > asked_until(&delivery, profile) {
+        return (end(delivery, Reason::TimeOver, now), Verdict::Ended);
+    }
     unknown.asked = unknown.asked.saturating_add(1);
     unknown.due = now.plus(profile.lease);
     delivery.fence = delivery.fence.next();
@@ -111,17 +118,29 @@ fn ask(
     (into(delivery, State::Unknown(unknown)), verdict)
 }
 
-pub(super) fn defer(mut delivery: Delivery, pause: Duration, now: Time) -> (Delivery, Verdict) {
+/// It is put off. What may not be sent any more by then is asked about or ends, as it would when taken.
+pub(super) fn defer(
+    delivery: Delivery,
+    pause: Duration,
+    now: Time,
+    profile: &Profile,
+) -> (Delivery, Verdict) {
     let later = now.plus(pause);
-    let (due, state) = match delivery.state {
-        State::Waiting(mut waiting) if now >= waiting.due => {
-            // Not beyond its time: it ends when that is over, and not later.
-            waiting.due = later.min(delivery.gives_up.max(now));
-            (waiting.due, State::Waiting(waiting))
+    let revision = delivery.revision;
+    let delivery = lapse(delivery, now, profile);
+    let delivery = match delivery.state {
+        State::Waiting(waiting) if now >= waiting.due => {
+            put_off(delivery, waiting.grounds, later, now, profile)
         }
+        // An asker whose turn is over could still bring an old answer as one to a later question: the
+        // fence keeps it out.
         State::Unknown(mut unknown) if now >= unknown.due => {
-            unknown.due = later;
-            (later, State::Unknown(unknown))
+            if later > asked_until(&delivery, profile) {
+                end(delivery, Reason::TimeOver, now)
+            } else {
+                unknown.due = later;
+                given_up(delivery, State::Unknown(unknown))
+            }
         }
         State::Waiting(_)
         | State::Sending(_)
@@ -131,10 +150,34 @@ pub(super) fn defer(mut delivery: Delivery, pause: Duration, now: Time) -> (Deli
         | State::Failed(_)
         | State::Undecided(_)
         | State::Cancelled(_)
-        | State::Resolved(_) => return (delivery, Verdict::NotDue),
+        | State::Resolved(_) => {
+            // It may have ended by its lapse.
+            let verdict =
+                if delivery.revision == revision { Verdict::NotDue } else { Verdict::Ended };
+            return (delivery, verdict);
+        }
     };
-    delivery = into(delivery, state);
-    (delivery, Verdict::Later(due))
+    said(delivery)
+}
+
+/// A command that is not sent yet although it is due. It is due again when its time is over at the latest.
+fn put_off(
+    delivery: Delivery,
+    grounds: Grounds,
+    later: Time,
+    now: Time,
+    profile: &Profile,
+) -> Delivery {
+    if !is_too_late(&delivery, now) {
+        let due = later.min(delivery.gives_up);
+        return wait(delivery, due, grounds, now);
+    }
+    if delivery.doubt.is_none() && delivery.proof.is_none() {
+        return end(delivery, Reason::TimeOver, now);
+    }
+    let mut delivery = ask_or_end(delivery, Reason::TimeOver, later, now, profile);
+    delivery.fence = delivery.fence.next();
+    delivery
 }
 
 pub(super) fn release(
@@ -142,18 +185,22 @@ pub(super) fn release(
     hold: Hold,
     pause: Duration,
     now: Time,
+    profile: &Profile,
 ) -> (Delivery, Verdict) {
     let held = delivery.hold() == hold;
-    let due = now.plus(pause);
-    let state = match delivery.state {
+    let later = now.plus(pause);
+    let delivery = match delivery.state {
         State::Sending(sending) if held => {
             uncount(&mut delivery, sending.grounds);
-            State::Waiting(Waiting { due, grounds: sending.grounds })
+            match delivery.proof.clone() {
+                Some(proof) if is_final(&proof) => end_by(delivery, proof, now),
+                Some(_) | None => put_off(delivery, sending.grounds, later, now, profile),
+            }
         }
         State::Unknown(mut unknown) if held => {
             unknown.asked = unknown.asked.saturating_sub(1);
-            unknown.due = due;
-            State::Unknown(unknown)
+            unknown.due = later.min(asked_until(&delivery, profile).max(now));
+            given_up(delivery, State::Unknown(unknown))
         }
         State::Waiting(_)
         | State::Sending(_)
@@ -165,7 +212,16 @@ pub(super) fn release(
         | State::Cancelled(_)
         | State::Resolved(_) => return (delivery, Verdict::Stale),
     };
-    (given_up(delivery, state), Verdict::Later(due))
+    said(delivery)
+}
+
+/// What became of it: due again, or over.
+pub(super) fn said(delivery: Delivery) -> (Delivery, Verdict) {
+    let verdict = match delivery.due() {
+        Some(due) => Verdict::Later(due),
+        None => Verdict::Ended,
+    };
+    (delivery, verdict)
 }
 
 /// The attempt on its way does not count.

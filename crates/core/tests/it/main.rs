@@ -4,9 +4,11 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
 
 mod fingerprints;
+mod grid;
 mod keys;
 mod laws;
 mod model;
+mod plan_table;
 mod policies;
 mod receipts;
 mod table;

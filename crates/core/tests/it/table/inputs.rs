@@ -1,6 +1,7 @@
 //! Every input, from everybody who might bring it.
 
 use super::variants::{A, COMMAND, LIFE, Q, kept, owner};
+use crate::grid::Bringer;
 use samekey_core::fingerprint::Version;
 use samekey_core::lease::{Fence, Hold, Owner};
 use samekey_core::record::{Identity, Reason, Record};
@@ -28,8 +29,8 @@ pub(super) enum Who {
     LatePerson,
 }
 
-impl Who {
-    pub(super) fn name(self) -> &'static str {
+impl Bringer for Who {
+    fn name(self) -> &'static str {
         match self {
             Who::Anybody => "",
             Who::Holder => "holder",
@@ -40,6 +41,14 @@ impl Who {
             Who::LaterFence => "later fence",
             Who::Person => "person",
             Who::LatePerson => "late person",
+        }
+    }
+
+    fn whole(self) -> Option<usize> {
+        match self {
+            Who::Anybody | Who::Holder => None,
+            Who::A | Who::Q | Who::O | Who::WrongToken | Who::LaterFence => Some(13),
+            Who::Person | Who::LatePerson => Some(4),
         }
     }
 }
@@ -146,13 +155,4 @@ pub(super) fn all(record: &Record) -> Vec<Named> {
     decisions(holder).into_iter().for_each(|(what, input)| add(Who::Person, what, input));
     decisions(late).into_iter().for_each(|(what, input)| add(Who::LatePerson, what, input));
     all
-}
-
-/// How many things somebody can bring; who brings all of them with one outcome is told in a word.
-pub(super) fn whole(who: Who) -> Option<usize> {
-    match who {
-        Who::Anybody | Who::Holder => None,
-        Who::A | Who::Q | Who::O | Who::WrongToken | Who::LaterFence => Some(13),
-        Who::Person | Who::LatePerson => Some(4),
-    }
 }

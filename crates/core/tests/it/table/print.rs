@@ -1,90 +1,11 @@
-//! How the grid is written down.
+//! How records and the machine's words are written in the grid.
 
-use super::inputs::{self, Who};
-use samekey_core::lease::{Hold, Owner};
-use samekey_core::receipt::Receipt;
+use crate::grid::{self, Fields, Outcome, hold, owner, receipt, time};
 use samekey_core::record::{Record, State};
 use samekey_core::step::Verdict;
-use samekey_core::time::Time;
-use std::fmt::{self, Write};
-
-/// How wide a line of inputs may grow; a reviewer reads two windows side by side.
-const LINE_MAX: usize = 100;
-
-/// A verdict, and what changed.
-#[derive(PartialEq, Eq)]
-pub(super) struct Outcome {
-    verdict: String,
-    change: String,
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.verdict, self.change)
-    }
-}
-
-/// The inputs of one outcome: a line for everybody who brings the same ones.
-pub(super) fn cells(page: &mut String, cells: &[(Who, &'static str)]) {
-    let mut lines: Vec<(Vec<&'static str>, Vec<&'static str>)> = Vec::new();
-    let mut people: Vec<Who> = cells.iter().map(|(who, _)| *who).collect();
-    people.sort_unstable();
-    people.dedup();
-    for who in people {
-        let mut whats: Vec<_> =
-            cells.iter().filter(|(other, _)| *other == who).map(|(_, what)| *what).collect();
-        if inputs::whole(who) == Some(whats.len()) {
-            whats = vec!["everything"];
-        }
-        match lines.iter_mut().find(|(_, known)| *known == whats) {
-            Some((names, _)) => names.push(who.name()),
-            None => lines.push((vec![who.name()], whats)),
-        }
-    }
-    for (names, whats) in lines {
-        let names = names.join(", ");
-        let mut line = if names.is_empty() { String::new() } else { format!("{names}: ") };
-        for (index, what) in whats.iter().enumerate() {
-            let comma = if index + 1 < whats.len() { ", " } else { "" };
-            if line.len() + what.len() > LINE_MAX {
-                writeln!(page, "       {}", line.trim_end()).unwrap();
-                line = String::from("  ");
-            }
-            write!(line, "{what}{comma}").unwrap();
-        }
-        writeln!(page, "       {line}").unwrap();
-    }
-}
-
-fn time(time: Time) -> String {
-    if time.micros() % 1_000_000 == 0 {
-        (time.micros() / 1_000_000).to_string()
-    } else {
-        format!("{}us", time.micros())
-    }
-}
-
-fn owner(owner: Owner) -> String {
-    match owner.bytes()[0] {
-        0 => "nobody".to_owned(),
-        letter => char::from(letter).to_string(),
-    }
-}
-
-fn hold(hold: Hold) -> String {
-    format!("{} with fence {}", owner(hold.owner), hold.fence)
-}
-
-fn receipt(receipt: &Receipt) -> String {
-    match receipt {
-        Receipt::Kept(answer) => format!("kept {}", answer.status),
-        Receipt::Fact { status, location: None } => format!("fact {status}"),
-        Receipt::Fact { status, location: Some(_) } => format!("fact {status} with location"),
-    }
-}
 
 /// The fields of a record, each under the name by which a change of it is told.
-fn fields(record: &Record) -> Vec<(&'static str, String)> {
+fn fields(record: &Record) -> Fields {
     let mut fields = vec![
         ("fence", record.fence.to_string()),
         ("holder", owner(record.holder)),
@@ -131,8 +52,7 @@ fn fields(record: &Record) -> Vec<(&'static str, String)> {
 }
 
 pub(super) fn record(record: &Record) -> String {
-    let fields = fields(record);
-    fields.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+    grid::all_fields(&fields(record))
 }
 
 fn change(before: &Record, after: &Record) -> String {
@@ -142,15 +62,8 @@ fn change(before: &Record, after: &Record) -> String {
     if *after == Record::ABSENT {
         return "the row is gone".to_owned();
     }
-    let old = fields(before);
-    // Every write moves the revision by at least one; only the odd step of two is worth a word.
-    let once = after.revision == before.revision + 1;
-    fields(after)
-        .into_iter()
-        .filter(|field| !(old.contains(field) || once && field.0 == "revision"))
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect::<Vec<_>>()
-        .join(", ")
+    let writes = after.revision - before.revision;
+    grid::change(&fields(before), fields(after), writes)
 }
 
 fn verdict(verdict: &Verdict) -> String {

@@ -1,6 +1,6 @@
 //! Every state in the variants that the machine tells apart.
 
-use super::at;
+use crate::grid::at;
 use bytes::Bytes;
 use samekey_core::fingerprint::{Digest, Version};
 use samekey_core::lease::{Fence, Owner};
@@ -8,11 +8,6 @@ use samekey_core::receipt::{Answer, Receipt};
 use samekey_core::record::{
     Closed, Done, Identity, Reason, Record, Review, Running, State, Unknown,
 };
-
-pub(super) struct Variant {
-    pub(super) name: &'static str,
-    pub(super) record: Record,
-}
 
 /// The owner whose token is this letter.
 pub(super) const fn owner(letter: u8) -> Owner {
@@ -106,7 +101,7 @@ fn closed(keep_until: i64) -> Record {
     record(ASKED_TWICE, R, keep_until, state)
 }
 
-pub(super) fn all() -> Vec<Variant> {
+pub(super) fn all() -> Vec<(&'static str, Record)> {
     let seen_once = |mut unknown: Unknown| {
         unknown.not_found = 1;
         unknown
@@ -115,7 +110,7 @@ pub(super) fn all() -> Vec<Variant> {
         unknown.evidence = Some(kept(201));
         unknown
     };
-    [
+    vec![
         ("FREE, never claimed", Record::ABSENT),
         ("FREE again, kept", free(2_000)),
         ("FREE again, its time is over", free(1_000)),
@@ -152,7 +147,4 @@ pub(super) fn all() -> Vec<Variant> {
         ("CLOSED, kept", closed(2_000)),
         ("CLOSED, its time is over", closed(1_000)),
     ]
-    .into_iter()
-    .map(|(name, record)| Variant { name, record })
-    .collect()
 }
