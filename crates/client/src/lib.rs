@@ -4,10 +4,19 @@
 //! What this crate does not do: it decides nothing about retries itself. `samekey_core::plan` does, and what
 //! it decides is kept by `samekey_store`'s outbox.
 //!
-//! Read next: [`counterparty`] (who executes commands, and what can be asked of it).
+//! Read next: [`counterparty`] (who executes commands, and what can be asked of it), then [`transport`] (what
+//! the end of one request proves).
 
+pub mod address;
 pub mod counterparty;
+mod error;
+pub mod http_counterparty;
+pub mod request;
+pub mod transport;
 
 pub use counterparty::{Counterparty, Order, Question, Reply};
+pub use error::{Error, Kind};
+pub use http_counterparty::{HttpConfig, HttpCounterparty};
+pub use request::HttpRequest;
 pub use samekey_core as core;
 pub use samekey_store as store;
