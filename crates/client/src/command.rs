@@ -76,7 +76,7 @@ impl NewCommand {
         }
         if self.request.len() > REQUEST_BYTES_MAX {
             return Err(Error::new(
-                Kind::Invalid,
+                Kind::Request,
                 format!(
                     "the request has {} bytes, and at most {REQUEST_BYTES_MAX} are kept and sent; put the bulk somewhere and send its address",
                     self.request.len()
@@ -85,7 +85,7 @@ impl NewCommand {
         }
         if self.delay > DELAY_MAX {
             return Err(Error::new(
-                Kind::Invalid,
+                Kind::Request,
                 format!(
                     "the delay of {:?} is longer than {DELAY_MAX:?}; enqueue it when its time comes",
                     self.delay
@@ -140,7 +140,7 @@ fn drawn_id() -> [u8; 16] {
 fn within(name: &str, found: &str, bytes_max: usize) -> Result<(), Error> {
     if found.is_empty() || found.len() > bytes_max || found.contains(char::is_control) {
         return Err(Error::new(
-            Kind::Invalid,
+            Kind::Request,
             format!(
                 "`{name}` has {} bytes; expected 1 to {bytes_max} without control characters",
                 found.len()

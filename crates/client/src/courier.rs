@@ -128,7 +128,7 @@ impl<S: Outbox + Ledger> Courier<S> {
     /// environment is refused.
     ///
     /// # Errors
-    /// [`Kind::OtherEnvironment`], [`Kind::Invalid`] for two destinations of one name, and what the store
+    /// [`Kind::OtherEnvironment`], [`Kind::Config`] for two destinations of one name, and what the store
     /// fails with.
     pub async fn open(store: Arc<S>, setup: Setup) -> Result<Courier<S>, Error> {
         let Setup { environment, destinations, listener } = setup;
@@ -139,7 +139,7 @@ impl<S: Outbox + Ledger> Courier<S> {
             let name = place.name.clone();
             if places.insert(name.clone(), Arc::new(place)).is_some() {
                 return Err(Error::new(
-                    Kind::Invalid,
+                    Kind::Config,
                     format!("there are two destinations `{name}`; each needs a name of its own"),
                 ));
             }
@@ -196,7 +196,7 @@ impl<S: Outbox + Ledger> Courier<S> {
     /// the business row that it belongs to; the store's own functions do that.
     ///
     /// # Errors
-    /// [`Kind::Invalid`], [`Kind::UnknownDestination`], and what the store fails with.
+    /// [`Kind::Request`], [`Kind::UnknownDestination`], and what the store fails with.
     pub async fn prepare(&self, command: NewCommand) -> Result<Prepared, Error> {
         self.prepare_generation(command, 1).await
     }

@@ -1,13 +1,19 @@
-//! What can go wrong on the calling side before anything is sent.
+//! The one error of this crate: what cannot be used as it was given, or a store that failed, in one sentence.
+//!
+//! How an attempt ends is no error but an [`Outcome`](samekey_core::outcome::Outcome).
 
 use samekey_store::StoreError;
 use std::fmt;
 
 /// The kinds of failure. Each is one that somebody handles differently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// A command, an address or a setting cannot be used; the sentence says what is expected.
-    Invalid,
+    /// The configuration of a counterparty, a client or a courier cannot be used.
+    Config,
+    /// A request, a command or an account of a decision cannot be used.
+    Request,
+    /// A request whose body cannot be sent twice.
+    NotReplayable,
     /// There is no destination of that name.
     UnknownDestination,
     /// The business action is in the outbox already, with other content.
@@ -21,6 +27,7 @@ pub enum Kind {
 }
 
 /// A failure of the calling side. `Display` is one sentence; it names no key, reference, host or credential.
+/// Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: Kind,
@@ -31,6 +38,14 @@ pub struct Error {
 impl Error {
     pub(crate) fn new(kind: Kind, sentence: impl Into<String>) -> Error {
         Error { kind, sentence: sentence.into(), store: None }
+    }
+
+    pub(crate) fn config(sentence: impl Into<String>) -> Error {
+        Error::new(Kind::Config, sentence)
+    }
+
+    pub(crate) fn request(sentence: impl Into<String>) -> Error {
+        Error::new(Kind::Request, sentence)
     }
 
     /// What kind of failure.

@@ -111,7 +111,7 @@ impl<'a, S: Outbox> Inbox<'a, S> {
             Some(profile) => *profile,
             None => Limits::DURABLE
                 .check(Declared::OPAQUE)
-                .map_err(|fault| Error::new(Kind::Invalid, fault.to_string()))?,
+                .map_err(|fault| Error::new(Kind::Config, fault.to_string()))?,
         };
         let Some(mut seen) = store.delivery(org, id).await? else { return Ok(Done::Unknown) };
         for _ in 0..TRIES_MAX {
@@ -255,7 +255,7 @@ impl<S: Outbox + Ledger> Courier<S> {
 }
 
 fn account(person: &Person, decision: &str, seen: Hold) -> Result<Decided, Error> {
-    person.decides(decision, seen).map_err(|sentence| Error::new(Kind::Invalid, sentence))
+    person.decides(decision, seen).map_err(Error::request)
 }
 
 fn note_of(input: &Input, seen: &SeenDelivery) -> Option<AttemptNote> {

@@ -75,7 +75,7 @@ impl<S: Outbox + Ledger> Courier<S> {
     /// delivered again. Doing it twice is safe.
     ///
     /// # Errors
-    /// [`crate::error::Kind::UnknownDestination`] for commands to a destination that this courier does not
+    /// [`crate::Kind::UnknownDestination`] for commands to a destination that this courier does not
     /// know, and what the store fails with.
     pub async fn doubt_after_restore(&self) -> Result<RestoreReport, Error> {
         let show = Show {

@@ -10,6 +10,7 @@
 //! does to it); [`delivery`] and [`plan`] are the same for the side that calls. Then `docs/protocol.md`
 //! for the numbered rules.
 
+pub mod answer;
 pub mod backoff;
 pub mod budget;
 pub mod delivery;
@@ -22,5 +23,6 @@ pub mod policy;
 pub mod profile;
 pub mod receipt;
 pub mod record;
+pub mod request;
 pub mod step;
 pub mod time;

@@ -29,7 +29,7 @@ impl Destination {
     /// A destination of this name, tried as [`Limits::DURABLE`] says, eight requests at a time.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] for a name out of bounds, and where the counterparty forgets keys before the
+    /// [`Kind::Config`] for a name out of bounds, and where the counterparty forgets keys before the
     /// retries end.
     pub fn new(name: &str, counterparty: impl Counterparty) -> Result<Destination, Error> {
         Destination::with_limits(name, counterparty, Limits::DURABLE)
@@ -46,7 +46,7 @@ impl Destination {
     ) -> Result<Destination, Error> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(char::is_control) {
             return Err(Error::new(
-                Kind::Invalid,
+                Kind::Config,
                 format!(
                     "a destination's name has {} bytes; expected 1 to {NAME_BYTES_MAX} without control characters",
                     name.len()
@@ -55,7 +55,7 @@ impl Destination {
         }
         let profile = limits
             .check(counterparty.declared())
-            .map_err(|fault| Error::new(Kind::Invalid, format!("destination `{name}`: {fault}")))?;
+            .map_err(|fault| Error::new(Kind::Config, format!("destination `{name}`: {fault}")))?;
         Ok(Destination {
             name: name.to_owned(),
             counterparty: Box::new(counterparty),
@@ -67,11 +67,11 @@ impl Destination {
     /// As many requests at a time, from this process.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] outside 1 to [`CONCURRENCY_MAX`].
+    /// [`Kind::Config`] outside 1 to [`CONCURRENCY_MAX`].
     pub fn concurrency(mut self, requests_max: u32) -> Result<Destination, Error> {
         if requests_max == 0 || requests_max > CONCURRENCY_MAX {
             return Err(Error::new(
-                Kind::Invalid,
+                Kind::Config,
                 format!(
                     "destination `{}`: a concurrency of {requests_max} is outside 1..={CONCURRENCY_MAX}",
                     self.name
@@ -105,7 +105,7 @@ impl Setup {
     /// A courier for this environment, such as `production` or `test`, without destinations.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] for a name out of bounds.
+    /// [`Kind::Config`] for a name out of bounds.
     pub fn new(environment: &str) -> Result<Setup, Error> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if environment.is_empty()
@@ -113,7 +113,7 @@ impl Setup {
             || !environment.chars().all(plain)
         {
             return Err(Error::new(
-                Kind::Invalid,
+                Kind::Config,
                 format!(
                     "the name of the environment has to be 1 to {ENVIRONMENT_BYTES_MAX} letters, digits, `-`, `_` or `.`, such as `production`"
                 ),

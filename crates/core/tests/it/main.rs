@@ -3,6 +3,7 @@
 // Helpers beside the tests may panic as the tests do.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod answers;
 mod fingerprints;
 mod grid;
 mod keys;

@@ -244,6 +244,6 @@ async fn t82_a_counterparty_that_forgets_too_soon_is_refused_at_the_start() {
         |_| Act::Works,
     );
     let error = Destination::with_limits("psp", world, limits()).err().unwrap();
-    assert_eq!(error.kind(), samekey_client::Kind::Invalid);
+    assert_eq!(error.kind(), samekey_client::Kind::Config);
     assert!(error.to_string().contains("remembers a key"), "{error}");
 }
