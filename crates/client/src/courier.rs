@@ -31,7 +31,7 @@ use samekey_core::time::Time;
 use samekey_store::outbox::{Action, CommandId, Enqueued, Outbox, SeenDelivery};
 use samekey_store::{Ledger, StoreError};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -59,7 +59,13 @@ pub(crate) struct Shared<S> {
     tasks: TaskTracker,
     closing: CancellationToken,
     /// The mark of a restored store is looked up again this long after the last time.
-    restored: restored::Watch,
+    pub(crate) restored: restored::Watch,
+}
+
+impl<S> Shared<S> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Arc<Place>> {
+        self.places.values()
+    }
 }
 
 /// One destination: who executes there, how it is tried, and how it is doing.
@@ -72,9 +78,15 @@ pub(crate) struct Place {
     health: Mutex<Health>,
     /// Something may be due, or there is room again.
     wake: Notify,
+    /// For which mark of a restored store this process knows that the commands were doubted.
+    pub(crate) heeded: AtomicI64,
 }
 
 impl Place {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     fn health(&self) -> MutexGuard<'_, Health> {
         self.health.lock().unwrap_or_else(PoisonError::into_inner)
     }

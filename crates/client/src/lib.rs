@@ -10,6 +10,7 @@
 pub mod address;
 mod chance;
 pub mod command;
+pub mod config;
 pub mod counterparty;
 pub mod courier;
 mod error;

@@ -51,6 +51,8 @@ pub enum Signal {
     Panicked,
     /// A person decided.
     Decided,
+    /// The store was restored to an earlier state, and all that was not finished is doubted now.
+    DoubtedAfterRestore,
     /// The store failed.
     StoreFailed(Kind),
 }
@@ -116,6 +118,7 @@ impl Signal {
             | Signal::LeaseLost
             | Signal::EvidenceRecorded
             | Signal::GateShut
+            | Signal::DoubtedAfterRestore
             | Signal::Panicked
             | Signal::StoreFailed(_) => Level::Trouble,
             Signal::Enqueued
@@ -152,6 +155,7 @@ impl Signal {
             Signal::GateOpened => "gate-opened",
             Signal::Panicked => "panicked",
             Signal::Decided => "decided",
+            Signal::DoubtedAfterRestore => "doubted-after-restore",
             Signal::StoreFailed(_) => "store-failed",
         }
     }

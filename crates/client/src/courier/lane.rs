@@ -2,6 +2,7 @@
 
 use super::attempt::{self, Work};
 use super::{Place, Shared};
+use crate::restored::{self, RestoreReport};
 use crate::signal::Signal;
 use samekey_core::budget::Passing;
 use samekey_core::delivery::{Delivery, State};
@@ -90,6 +91,8 @@ struct Room {
 impl<S: Outbox + Ledger> Lane<S> {
     /// Takes what may be taken; says how long to rest, or nothing where it should go on at once.
     async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
+        // First of all: what a restored store takes for unsent may have been sent.
+        restored::heed(&self.shared, &self.place, &mut RestoreReport::default()).await?;
         let room = match self.room() {
             Ok(room) => room,
             Err(rest) => return Ok(Some(rest)),

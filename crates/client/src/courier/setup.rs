@@ -7,7 +7,7 @@ use crate::signal::Listener;
 use samekey_core::profile::{Limits, Profile};
 use samekey_store::outbox::NAME_BYTES_MAX;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicI64, AtomicU32};
 use tokio::sync::Notify;
 
 /// The most requests to one destination at a time: each holds a request and a connection.
@@ -90,6 +90,7 @@ impl Destination {
             in_flight: AtomicU32::new(0),
             health: Mutex::new(Health::new(self.concurrency_max)),
             wake: Notify::new(),
+            heeded: AtomicI64::new(i64::MIN),
         }
     }
 }

@@ -3,4 +3,5 @@
 mod endings;
 mod lanes;
 mod people;
+mod restored;
 mod world;
