@@ -1,8 +1,11 @@
 //! One file a subcommand.
 
+pub mod commands;
 pub mod forensics;
 pub mod keys;
 pub mod lab;
 pub mod migrate;
 pub mod restore_mark;
+pub mod send;
 pub mod sweep;
+pub mod worker;

@@ -48,9 +48,21 @@ impl DatabaseFlag {
     }
 }
 
+/// Runs a future to its end on a runtime with all processors.
+pub fn block_on_all<T>(future: impl Future<Output = Result<T, Stopped>>) -> Result<T, Stopped> {
+    run_on(&mut tokio::runtime::Builder::new_multi_thread(), future)
+}
+
 /// Runs a future to its end on a small runtime.
 pub fn block_on<T>(future: impl Future<Output = Result<T, Stopped>>) -> Result<T, Stopped> {
-    tokio::runtime::Builder::new_current_thread()
+    run_on(&mut tokio::runtime::Builder::new_current_thread(), future)
+}
+
+fn run_on<T>(
+    builder: &mut tokio::runtime::Builder,
+    future: impl Future<Output = Result<T, Stopped>>,
+) -> Result<T, Stopped> {
+    builder
         .enable_all()
         .build()
         .map_err(|error| {

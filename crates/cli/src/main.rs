@@ -1,6 +1,7 @@
 //! The command `samekey`: parse, dispatch, exit code. What it does is in the libraries.
 
 mod cmd;
+mod courier;
 mod database;
 mod exit;
 mod output;
@@ -28,6 +29,9 @@ enum Command {
     Migrate(cmd::migrate::Arguments),
     Sweep(cmd::sweep::Arguments),
     Keys(cmd::keys::Arguments),
+    Send(Box<cmd::send::Arguments>),
+    Worker(cmd::worker::Arguments),
+    Commands(cmd::commands::Arguments),
     RestoreMark(cmd::restore_mark::Arguments),
     /// A payments API that loses answers, and an exercise about safe retries with its grader
     Lab(cmd::lab::Args),
@@ -51,6 +55,9 @@ fn main() -> ExitCode {
         Command::Migrate(arguments) => cmd::migrate::run(&arguments),
         Command::Sweep(arguments) => cmd::sweep::run(&arguments),
         Command::Keys(arguments) => cmd::keys::run(&arguments),
+        Command::Send(arguments) => cmd::send::run(&arguments),
+        Command::Worker(arguments) => cmd::worker::run(&arguments),
+        Command::Commands(arguments) => cmd::commands::run(&arguments),
         Command::RestoreMark(arguments) => cmd::restore_mark::run(&arguments),
         Command::Lab(arguments) => Ok(cmd::lab::run(arguments)),
         Command::Forensics(arguments) => {

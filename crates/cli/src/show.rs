@@ -1,8 +1,10 @@
 //! How things are shown to people and to programs.
 
+use crate::exit::{Code, Stopped};
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 use jiff::{RoundMode, Timestamp, TimestampRound, Unit};
 use samekey::core::time::Time;
+use serde::Serialize;
 
 /// For whom something is printed.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,12 @@ pub enum Format {
     Text,
     /// For programs
     Json,
+}
+
+/// Any of our own documents as JSON.
+pub fn json(value: &impl Serialize) -> Result<String, Stopped> {
+    serde_json::to_string_pretty(value)
+        .map_err(|error| Stopped::new(Code::Unreachable, format!("no JSON: {error}")))
 }
 
 /// A text of somebody else's with every character that a terminal might act upon, or that hides

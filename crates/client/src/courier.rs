@@ -173,6 +173,11 @@ impl<S: Outbox + Ledger> Courier<S> {
         &self.0.store
     }
 
+    /// The names of the destinations.
+    pub fn destinations(&self) -> impl Iterator<Item = &str> {
+        self.0.places.keys().map(String::as_str)
+    }
+
     /// The profile of a destination.
     ///
     /// # Errors

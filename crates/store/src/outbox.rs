@@ -54,6 +54,26 @@ impl fmt::Display for CommandId {
     }
 }
 
+/// The text is no id of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoCommandId;
+
+impl std::str::FromStr for CommandId {
+    type Err = NoCommandId;
+
+    /// Reads what `Display` writes: 32 hexadecimal digits, with or without hyphens.
+    fn from_str(text: &str) -> Result<CommandId, NoCommandId> {
+        let mut bytes = [0; 16];
+        let mut digits = text.chars().filter(|character| *character != '-');
+        for byte in &mut bytes {
+            let mut digit = || digits.next().and_then(|digit| digit.to_digit(16)).ok_or(NoCommandId);
+            let value = digit()? * 16 + digit()?;
+            *byte = u8::try_from(value).map_err(|_| NoCommandId)?;
+        }
+        if digits.next().is_some() { Err(NoCommandId) } else { Ok(CommandId(bytes)) }
+    }
+}
+
 /// The business action that a command is: one of it is executed, however often it is enqueued.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Action {

@@ -4,6 +4,9 @@ mod decide;
 mod list;
 mod show;
 
+pub use decide::PersonFlags;
+pub use show::Account;
+
 use crate::database::DatabaseFlag;
 use crate::exit::{Code, Stopped};
 use clap::Subcommand;
@@ -83,4 +86,20 @@ fn since_and_reason(state: &State) -> (Option<Time>, Option<&'static str>) {
         State::Done(done) => (Some(done.since), None),
         State::Closed(closed) => (Some(closed.since), None),
     }
+}
+
+/// A view as it was printed. One that cannot be a view was mistyped, and is not told as one that is old.
+pub fn view(text: &str) -> Result<String, String> {
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let is_view = text.split_once('-').is_some_and(|(numbers, owner)| {
+        owner.len() == 8
+            && owner.bytes().all(|byte| byte.is_ascii_hexdigit())
+            && numbers
+                .split_once('.')
+                .is_some_and(|(fence, revision)| is_number(fence) && is_number(revision))
+    });
+    if is_view {
+        return Ok(text.to_owned());
+    }
+    Err("expected a view as it is printed, such as 3.7-9f2c01ab".to_owned())
 }

@@ -2,6 +2,7 @@
 
 use super::{Target, decided, no_such_command};
 use crate::cmd::keys::PersonFlags;
+use crate::courier::ConfigFlag;
 use crate::database::{Store, block_on};
 use crate::exit::{Code, Stopped};
 use crate::output::say;
@@ -10,9 +11,10 @@ use samekey_client::core::key::Org;
 use samekey_client::core::lease::Hold;
 use samekey_client::core::plan::Decision;
 use samekey_client::inbox::Inbox;
-use samekey_client::store::Person;
 use samekey_client::store::outbox::{CommandId, Outbox};
-use samekey_client::{Error, Kind};
+use samekey_client::store::{Ledger, Person};
+use samekey_client::{Courier, Error, Kind, Setup};
+use std::sync::Arc;
 use std::process::ExitCode;
 
 /// Have a command in the inbox tried or asked about again
@@ -28,6 +30,8 @@ pub struct Retry {
     seen: Seen,
     #[command(flatten)]
     person: PersonFlags,
+    #[command(flatten)]
+    config: ConfigFlag,
 }
 
 /// Take a command back that was never sent
@@ -85,8 +89,14 @@ enum What {
 /// Runs `samekey commands retry`.
 pub fn retry(arguments: &Retry) -> Result<ExitCode, Stopped> {
     let person = arguments.person.person();
-    let wanted = Wanted::Retry;
-    let delivery = run(&arguments.target, &arguments.seen, wanted, &person)?;
+    let setup = arguments.config.setup()?;
+    let (org, id) = (arguments.target.org()?, arguments.target.id()?);
+    let delivery = block_on(async {
+        match arguments.target.database.open().await? {
+            Store::Postgres(store) => again(store, setup, (&org, id), &arguments.seen, &person).await,
+            Store::Sqlite(store) => again(store, setup, (&org, id), &arguments.seen, &person).await,
+        }
+    })?;
     say(&format!(
         "done: the command is {} ({}); a courier takes it up within a second, if one runs\n",
         delivery.state_name(),
@@ -108,7 +118,15 @@ pub fn resolve(arguments: &Resolve) -> Result<ExitCode, Stopped> {
         ),
         What::WrittenOff => (Decision::WriteOff, "it is never sent again"),
     };
-    let delivery = run(&arguments.target, &arguments.seen, Wanted::Decide(decision), &person)?;
+    let (org, id) = (arguments.target.org()?, arguments.target.id()?);
+    let delivery = block_on(async {
+        match arguments.target.database.open().await? {
+            Store::Postgres(store) => {
+                on(&store, (&org, id), &arguments.seen, decision, &person).await
+            }
+            Store::Sqlite(store) => on(&store, (&org, id), &arguments.seen, decision, &person).await,
+        }
+    })?;
     say(&format!(
         "decided: the command is {} ({}); {next}\n",
         delivery.state_name(),
@@ -131,42 +149,31 @@ pub fn cancel(arguments: &Cancel) -> Result<ExitCode, Stopped> {
     Ok(ExitCode::SUCCESS)
 }
 
-#[derive(Clone, Copy)]
-enum Wanted {
-    Retry,
-    Decide(Decision),
-}
-
-fn run(
-    target: &Target,
-    seen: &Seen,
-    wanted: Wanted,
-    person: &Person,
-) -> Result<Delivery, Stopped> {
-    let (org, id) = (target.org()?, target.id()?);
-    block_on(async {
-        match target.database.open().await? {
-            Store::Postgres(store) => on(&store, &org, id, seen, wanted, person).await,
-            Store::Sqlite(store) => on(&store, &org, id, seen, wanted, person).await,
-        }
-    })
-}
+/// What can be decided at all.
+const WANTED: &str = "only what is in the inbox, and has not changed since you looked, can be decided";
 
 async fn on<S: Outbox>(
     store: &S,
-    org: &Org,
-    id: CommandId,
+    (org, id): (&Org, CommandId),
     seen: &Seen,
-    wanted: Wanted,
+    decision: Decision,
     person: &Person,
 ) -> Result<Delivery, Stopped> {
-    let inbox = Inbox::of(store);
     let hold = seen.hold(store, org, id).await?;
-    let done = match wanted {
-        Wanted::Retry => inbox.retry(org, id, hold, person).await?,
-        Wanted::Decide(decision) => inbox.decide(org, id, hold, decision, person).await?,
-    };
-    decided(done, "only what is in the inbox, and has not changed since you looked, can be decided")
+    decided(Inbox::of(store).decide(org, id, hold, decision, person).await?, WANTED)
+}
+
+/// Trying again is the courier's, since it knows what the destination can be asked.
+async fn again<S: Outbox + Ledger>(
+    store: S,
+    setup: Setup,
+    (org, id): (&Org, CommandId),
+    seen: &Seen,
+    person: &Person,
+) -> Result<Delivery, Stopped> {
+    let courier = Courier::open(Arc::new(store), setup).await?;
+    let hold = seen.hold(courier.store(), org, id).await?;
+    decided(courier.retry(org, id, hold, person).await?, WANTED)
 }
 
 impl Seen {
@@ -193,7 +200,14 @@ impl From<Error> for Stopped {
     fn from(error: Error) -> Stopped {
         match (error.kind(), error.store()) {
             (_, Some(store)) => Stopped::from(store.clone()),
-            (Kind::Invalid | Kind::UnknownDestination | Kind::OtherEnvironment, None) => {
+            (
+                Kind::Config
+                | Kind::Request
+                | Kind::NotReplayable
+                | Kind::UnknownDestination
+                | Kind::OtherEnvironment,
+                None,
+            ) => {
                 Stopped::new(Code::Usage, error.to_string())
             }
             (Kind::OtherContent | Kind::NotFollowed | Kind::Store, None) => {

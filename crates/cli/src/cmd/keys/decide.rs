@@ -50,7 +50,7 @@ pub struct Resolve {
     target: Target,
     /// What you looked at, as `keys list` and `keys show` print it; if the key has changed since,
     /// nothing is decided
-    #[arg(long, value_name = "VIEW")]
+    #[arg(long, value_name = "VIEW", value_parser = super::view)]
     view: String,
     /// What happened
     #[arg(long = "as", value_enum, value_name = "WHAT")]
@@ -75,7 +75,7 @@ pub struct Forget {
     #[command(flatten)]
     target: Target,
     /// What you looked at, as `keys show` prints it
-    #[arg(long, value_name = "VIEW")]
+    #[arg(long, value_name = "VIEW", value_parser = super::view)]
     view: String,
     #[command(flatten)]
     person: PersonFlags,
@@ -93,7 +93,7 @@ enum What {
 
 /// Who decides. All three stay with the key, and nothing of them can be changed later.
 #[derive(clap::Args, Debug)]
-struct PersonFlags {
+pub struct PersonFlags {
     /// Your name
     #[arg(long = "person", value_name = "NAME")]
     name: String,
@@ -106,7 +106,8 @@ struct PersonFlags {
 }
 
 impl PersonFlags {
-    fn person(&self) -> Person {
+    /// The person as the account names them.
+    pub fn person(&self) -> Person {
         Person { name: self.name.clone(), note: self.note.clone(), evidence: self.evidence.clone() }
     }
 }

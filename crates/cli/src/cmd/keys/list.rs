@@ -2,9 +2,9 @@
 
 use super::{organisation, since_and_reason};
 use crate::database::{DatabaseFlag, Store, block_on};
-use crate::exit::{Code, Stopped};
+use crate::exit::Stopped;
 use crate::output::say;
-use crate::show::{Format, escaped, second, table};
+use crate::show::{Format, escaped, json, second, table};
 use samekey::core::key::{Org, Scope};
 use samekey::core::record::State;
 use samekey::core::time::Time;
@@ -87,12 +87,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
         Format::Json => say(&format!("{}\n", json(&listed)?))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Any of our own documents as JSON.
-pub(super) fn json(value: &impl Serialize) -> Result<String, Stopped> {
-    serde_json::to_string_pretty(value)
-        .map_err(|error| Stopped::new(Code::Unreachable, format!("no JSON: {error}")))
 }
 
 async fn list<L: Ledger>(

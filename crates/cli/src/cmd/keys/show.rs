@@ -1,11 +1,10 @@
 //! `samekey keys show`: everything that is known of one key.
 
-use super::list::json;
 use super::{Target, since_and_reason};
 use crate::database::{Store, block_on};
 use crate::exit::{Code, Stopped};
 use crate::output::say;
-use crate::show::{Format, escaped, second};
+use crate::show::{Format, escaped, json, second};
 use samekey::core::receipt::Receipt;
 use samekey::core::record::State;
 use samekey::keys::{Keys, Shown, state_name};
@@ -51,8 +50,9 @@ struct Page {
     decisions: Vec<Account>,
 }
 
+/// What a person decided, as it is shown.
 #[derive(Serialize)]
-struct Account {
+pub struct Account {
     at: String,
     decision: String,
     person: String,
@@ -165,22 +165,15 @@ impl Page {
             .filter_map(|(name, value)| value.as_ref().map(|value| format!("{name:16} {value}\n")))
             .collect();
         for account in &self.decisions {
-            text.push_str(&format!(
-                "\n{} {} by {}, who saw fence {}\n  note: {}\n  evidence: {}\n",
-                account.at,
-                escaped(&account.decision),
-                escaped(&account.person),
-                account.fence_seen,
-                escaped(&account.note),
-                escaped(&account.evidence)
-            ));
+            text.push_str(&account.text());
         }
         text
     }
 }
 
 impl Account {
-    fn of(decided: &Decided) -> Account {
+    /// Of this account.
+    pub fn of(decided: &Decided) -> Account {
         Account {
             at: second(decided.at),
             decision: decided.decision.clone(),
@@ -189,5 +182,18 @@ impl Account {
             evidence: decided.evidence.clone(),
             fence_seen: decided.seen.number(),
         }
+    }
+
+    /// For people, with an empty line before it.
+    pub fn text(&self) -> String {
+        format!(
+            "\n{} {} by {}, who saw fence {}\n  note: {}\n  evidence: {}\n",
+            self.at,
+            escaped(&self.decision),
+            escaped(&self.person),
+            self.fence_seen,
+            escaped(&self.note),
+            escaped(&self.evidence)
+        )
     }
 }

@@ -1,0 +1,101 @@
+//! `samekey worker`: delivers what is in the outbox.
+
+use crate::courier::ConfigFlag;
+use crate::database::{DatabaseFlag, Store, block_on_all};
+use crate::exit::{Code, Stopped};
+use crate::output::say;
+use samekey_client::store::Ledger;
+use samekey_client::store::outbox::Outbox;
+use samekey_client::{Courier, Setup};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest grace: what takes longer than ten minutes is unknown by then anyway.
+const GRACE_S_MAX: u64 = 600;
+
+/// Deliver the commands that are in the outbox
+///
+/// Takes what is due, sends it, asks about what is unknown, and writes down how it ended, until it is asked to
+/// stop (SIGTERM or Ctrl-C). Then it takes nothing more and waits for what is on its way. Any number of workers
+/// may run on one PostgreSQL; one is enough for a SQLite file.
+///
+/// The configuration:
+///
+///   environment = "production"           # a copy of the database sends in no other one
+///
+///   [destinations.psp]
+///   profile = "durable"                  # inline: 15 s in all; durable: 1 h; patient: 12 h
+///   concurrency = 8
+///
+///   [destinations.psp.http]
+///   base_url = "https://pay.example/v1"
+///   credential = { environment = "PAY_TOKEN" }
+///   key_life_s = 86400                   # it deduplicates by key; leave it out where it does not
+#[derive(clap::Args, Debug)]
+#[command(verbatim_doc_comment)]
+pub struct Arguments {
+    #[command(flatten)]
+    database: DatabaseFlag,
+    #[command(flatten)]
+    config: ConfigFlag,
+    /// How long what is on its way is waited for, in seconds, once it was asked to stop
+    #[arg(long, default_value_t = 35, value_parser = clap::value_parser!(u64).range(0..=GRACE_S_MAX))]
+    grace_s: u64,
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
+    let setup = arguments.config.setup()?;
+    let grace = Duration::from_secs(arguments.grace_s);
+    block_on_all(async {
+        match arguments.database.open().await? {
+            Store::Postgres(store) => deliver(store, setup, grace).await,
+            Store::Sqlite(store) => deliver(store, setup, grace).await,
+        }
+    })
+}
+
+async fn deliver<S: Outbox + Ledger>(
+    store: S,
+    setup: Setup,
+    grace: Duration,
+) -> Result<ExitCode, Stopped> {
+    let courier = Courier::open(Arc::new(store), setup).await?;
+    let names: Vec<&str> = courier.destinations().collect();
+    if names.is_empty() {
+        return Err(Stopped::new(
+            Code::Usage,
+            "the configuration has no destination, so nothing can be delivered; add a [destinations.NAME]",
+        ));
+    }
+    say(&format!("delivering to {}\n", names.join(", ")))?;
+    let running = courier.spawn();
+    stopped().await?;
+    say("asked to stop; waiting for what is on its way\n")?;
+    if running.drain(grace).await {
+        say("all that was on its way is written down\n")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Stopped::new(
+        Code::Unknown,
+        format!(
+            "what was still on its way after {} s is unknown when its lease ends; the next worker clears it up",
+            grace.as_secs()
+        ),
+    ))
+}
+
+/// Waits until the process is asked to stop.
+async fn stopped() -> Result<(), Stopped> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminated = signal(SignalKind::terminate()).map_err(|error| {
+        Stopped::new(Code::Unreachable, format!("no signals can be listened for: {error}"))
+    })?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(|error| {
+            Stopped::new(Code::Unreachable, format!("no signals can be listened for: {error}"))
+        }),
+        _ = terminated.recv() => Ok(()),
+    }
+}
