@@ -12,11 +12,13 @@ pub mod counterparty;
 mod error;
 pub mod http_counterparty;
 pub mod request;
+pub mod retrying;
 pub mod transport;
 
 pub use counterparty::{Counterparty, Order, Question, Reply};
 pub use error::{Error, Kind};
 pub use http_counterparty::{HttpConfig, HttpCounterparty};
 pub use request::HttpRequest;
+pub use retrying::RetryingClient;
 pub use samekey_core as core;
 pub use samekey_store as store;

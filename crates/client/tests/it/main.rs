@@ -1,0 +1,14 @@
+//! The calling side on real sockets: against the lab's payments API, and against peers that misbehave byte by
+//! byte.
+
+// Helpers beside the tests may panic as the tests do.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used)]
+
+mod addresses;
+mod generic;
+mod http2;
+mod problems;
+mod retrying;
+mod rows;
+mod support;
+mod tls;
