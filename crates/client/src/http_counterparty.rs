@@ -132,14 +132,8 @@ impl HttpCounterparty {
         outgoing.headers.insert(name.clone(), value);
         let Some(outgoing) = self.signed(outgoing).await else { return not_sendable() };
         let time_max = order.time_max.saturating_sub(began.elapsed());
-        match self.0.transport.exchange(base, outgoing, time_max).await {
-            Exchange::NotSent(_, why) => plain(why.outcome()),
-            Exchange::NotProcessed => plain(Outcome::NotRun(NotRun::NotProcessed)),
-            Exchange::Lost(reason) => plain(Outcome::Unknown(reason)),
-            Exchange::Answered(incoming) => {
-                answered(incoming, |incoming| reading.outcome(incoming, &ours, &key))
-            }
-        }
+        let exchange = self.0.transport.exchange(base, outgoing, time_max).await;
+        proof(exchange, reading, &ours, &key)
     }
 
     async fn question(&self, question: Question) -> Reply<Heard> {
@@ -219,6 +213,22 @@ fn plain<T>(what: T) -> Reply<T> {
     Reply { told: Told::plain(what), status: None }
 }
 
+/// What an exchange proves about a command of which nothing is compared.
+pub(crate) fn proof_of(exchange: Exchange, reading: &Reading, key: &str) -> Reply<Outcome> {
+    proof(exchange, reading, &Ours::default(), key)
+}
+
+fn proof(exchange: Exchange, reading: &Reading, ours: &Ours, key: &str) -> Reply<Outcome> {
+    match exchange {
+        Exchange::NotSent(_, why) => plain(why.outcome()),
+        Exchange::NotProcessed => plain(Outcome::NotRun(NotRun::NotProcessed)),
+        Exchange::Lost(reason) => plain(Outcome::Unknown(reason)),
+        Exchange::Answered(incoming) => {
+            answered(incoming, |incoming| reading.outcome(incoming, ours, key))
+        }
+    }
+}
+
 fn answered<T>(incoming: Incoming, read: impl FnOnce(Incoming) -> T) -> Reply<T> {
     let retry_after: Option<Duration> = retry_after(&incoming.headers);
     let status = Some(incoming.status);
@@ -231,9 +241,4 @@ pub(crate) fn key_value(key: &str, form: KeyForm) -> Option<HeaderValue> {
         KeyForm::Bare => HeaderValue::from_str(key).ok(),
         KeyForm::Quoted => HeaderValue::from_str(&Key::new(key).ok()?.to_field()).ok(),
     }
-}
-
-/// Content of a command about which nothing is compared.
-pub(crate) fn nothing_compared(reading: &Reading) -> Option<Ours> {
-    reading.compare.ours(b"")
 }

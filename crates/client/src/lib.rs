@@ -18,6 +18,7 @@ pub mod http_counterparty;
 pub mod inbox;
 pub mod request;
 pub mod restored;
+pub mod retrying;
 pub mod signal;
 pub mod transport;
 
@@ -27,6 +28,7 @@ pub use courier::{Courier, Destination, Running, Setup, Waited};
 pub use error::{Error, Kind};
 pub use http_counterparty::{HttpConfig, HttpCounterparty};
 pub use request::HttpRequest;
+pub use retrying::RetryingClient;
 pub use samekey_core as core;
 pub use samekey_store as store;
 pub use signal::Signal;

@@ -19,8 +19,11 @@ mod resolve;
 mod tls;
 mod wait;
 
+pub(crate) use connect::is_certificate;
+pub(crate) use http2::is_not_processed;
 pub use resolve::{Resolver, Resolving};
 pub use tls::Trust;
+pub(crate) use tls::config as tls_config;
 pub use wait::retry_after;
 
 use crate::address::{Base, Reach};
@@ -202,6 +205,18 @@ impl fmt::Debug for IncomingBody {
     }
 }
 
+impl Exchange {
+    /// The step in which it failed; none where a whole answer came.
+    pub fn failed_in(&self) -> Option<Phase> {
+        match self {
+            Exchange::NotSent(phase, _) => Some(*phase),
+            Exchange::NotProcessed | Exchange::Lost(_) => Some(Phase::Head),
+            Exchange::Answered(Incoming { body: IncomingBody::Lost, .. }) => Some(Phase::Body),
+            Exchange::Answered(_) => None,
+        }
+    }
+}
+
 impl NotSent {
     /// What an attempt proves that ended so.
     pub fn outcome(self) -> Outcome {
@@ -233,7 +248,7 @@ impl Transport {
         let began = Instant::now();
         let ends = began + time_max;
         let exchange = self.run(base, outgoing, began, ends).await;
-        log(base, &exchange, began);
+        log(base.host(), &exchange, began);
         exchange
     }
 
@@ -264,31 +279,28 @@ impl Transport {
 }
 
 /// The host and the phase are said; addresses, keys, bodies and credentials never are.
-fn log(base: &Base, exchange: &Exchange, began: Instant) {
-    let host = base.host();
+pub(crate) fn log(host: &str, exchange: &Exchange, began: Instant) {
     let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let phase = exchange.failed_in().map_or("done", Phase::name);
     match exchange {
-        Exchange::NotSent(phase, why) => {
-            tracing::warn!(host, phase = phase.name(), why = ?why, ms, "nothing was sent");
+        Exchange::NotSent(_, why) => {
+            tracing::warn!(host, phase, why = ?why, ms, "nothing was sent");
         }
-        Exchange::NotProcessed => tracing::warn!(host, ms, "the counterparty processed nothing"),
+        Exchange::NotProcessed => {
+            tracing::warn!(host, phase, ms, "the counterparty processed nothing");
+        }
         Exchange::Lost(reason) => {
-            let phase = Phase::Head.name();
             tracing::warn!(host, phase, why = reason.code(), ms, "the answer is lost");
         }
-        Exchange::Answered(Incoming { status, body: IncomingBody::Lost, .. }) => {
-            let phase = Phase::Body.name();
-            tracing::warn!(host, phase, status, ms, "the body of the answer is lost");
-        }
         Exchange::Answered(Incoming { status, .. }) => {
-            tracing::debug!(host, status, ms, "answered");
+            tracing::debug!(host, phase, status, ms, "answered");
         }
     }
 }
 
 /// The result of a future, or nothing where it is not there by then. The clock is looked at before every step
 /// of the future: after a pause of the whole process, a timer may tell it later than a socket.
-async fn by<F: Future>(ends: Instant, future: F) -> Option<F::Output> {
+pub(crate) async fn by<F: Future>(ends: Instant, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut over = pin!(tokio::time::sleep_until(ends));
     poll_fn(|context| {

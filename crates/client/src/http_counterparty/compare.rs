@@ -27,7 +27,7 @@ pub(crate) struct Compare {
 }
 
 /// What was ordered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ours {
     amount: Option<Value>,
     currency: Option<Value>,
@@ -48,7 +48,7 @@ impl Compare {
     pub(crate) fn ours(&self, body: &[u8]) -> Option<Ours> {
         let pairs = [&self.amount, &self.currency, &self.reference];
         if pairs.iter().all(|pair| pair.is_none()) {
-            return Some(Ours { amount: None, currency: None, reference: None });
+            return Some(Ours::default());
         }
         let document: Value = serde_json::from_slice(body).ok()?;
         let [amount, currency, reference] = pairs;

@@ -323,7 +323,7 @@ fn finding(ask: &AskConfig) -> Result<Finding, Error> {
 }
 
 impl AnswerConfig {
-    fn check(self) -> Result<Reading, Error> {
+    pub(crate) fn check(self) -> Result<Reading, Error> {
         check_statuses("answer.stored_refusals", &self.stored_refusals, 200..=499)?;
         let pair = |name: &str, pair: Option<PairConfig>| -> Result<Option<Pair>, Error> {
             let Some(pair) = pair else { return Ok(None) };
@@ -385,7 +385,7 @@ impl AnswerConfig {
 }
 
 impl KeyHeader {
-    fn check(self) -> Result<(HeaderName, KeyForm), Error> {
+    pub(crate) fn check(self) -> Result<(HeaderName, KeyForm), Error> {
         let name: HeaderName = self.name.parse().map_err(|_| {
             Error::config(format!("key_header.name: {:?} is no name of a header", self.name))
         })?;

@@ -18,7 +18,7 @@ pub enum Trust {
 }
 
 /// The TLS of a transport. Early data stays off: it may be replayed by anybody on the way.
-pub(super) fn config(trust: &Trust, protocol: Protocol) -> Result<Arc<ClientConfig>, Error> {
+pub(crate) fn config(trust: &Trust, protocol: Protocol) -> Result<Arc<ClientConfig>, Error> {
     let mut config = client_config(trust)?;
     config.alpn_protocols = match protocol {
         Protocol::Negotiated => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
@@ -30,7 +30,7 @@ pub(super) fn config(trust: &Trust, protocol: Protocol) -> Result<Arc<ClientConf
 
 /// TLS without a word about which HTTP is spoken in it. The cryptography is named here, so that nothing
 /// depends on what else is linked into the program.
-pub(crate) fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
+fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
