@@ -33,8 +33,11 @@ impl ConfigFlag {
             ))
         })?;
         // A configuration names no credentials but only where they are, so what is wrong may be shown.
-        let config: CourierConfig = toml::from_str(&text)
-            .map_err(|error| usage(format!("the configuration {name}: {}", error.to_string().trim_end())))?;
-        Ok(config.into_setup().map_err(|error| usage(format!("the configuration {name}: {error}")))?)
+        let config: CourierConfig = toml::from_str(&text).map_err(|error| {
+            usage(format!("the configuration {name}: {}", error.to_string().trim_end()))
+        })?;
+        Ok(config
+            .into_setup()
+            .map_err(|error| usage(format!("the configuration {name}: {error}")))?)
     }
 }

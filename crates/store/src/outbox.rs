@@ -66,7 +66,8 @@ impl std::str::FromStr for CommandId {
         let mut bytes = [0; 16];
         let mut digits = text.chars().filter(|character| *character != '-');
         for byte in &mut bytes {
-            let mut digit = || digits.next().and_then(|digit| digit.to_digit(16)).ok_or(NoCommandId);
+            let mut digit =
+                || digits.next().and_then(|digit| digit.to_digit(16)).ok_or(NoCommandId);
             let value = digit()? * 16 + digit()?;
             *byte = u8::try_from(value).map_err(|_| NoCommandId)?;
         }

@@ -61,7 +61,12 @@ pub struct Arguments {
     #[arg(long, value_name = "PATH")]
     path: String,
     /// The body, as JSON
-    #[arg(long, value_name = "JSON", conflicts_with = "json_file", required_unless_present = "json_file")]
+    #[arg(
+        long,
+        value_name = "JSON",
+        conflicts_with = "json_file",
+        required_unless_present = "json_file"
+    )]
     json: Option<String>,
     /// A file with the body, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
@@ -150,7 +155,10 @@ fn report(id: CommandId, delivery: &Delivery, format: Format) -> Result<ExitCode
 }
 
 fn gone() -> Stopped {
-    Stopped::new(Code::Unknown, "the command is no longer in the database; look at its counterparty")
+    Stopped::new(
+        Code::Unknown,
+        "the command is no longer in the database; look at its counterparty",
+    )
 }
 
 impl Arguments {

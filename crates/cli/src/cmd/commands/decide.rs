@@ -14,8 +14,8 @@ use samekey_client::inbox::Inbox;
 use samekey_client::store::outbox::{CommandId, Outbox};
 use samekey_client::store::{Ledger, Person};
 use samekey_client::{Courier, Error, Kind, Setup};
-use std::sync::Arc;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Have a command in the inbox tried or asked about again
 ///
@@ -93,7 +93,9 @@ pub fn retry(arguments: &Retry) -> Result<ExitCode, Stopped> {
     let (org, id) = (arguments.target.org()?, arguments.target.id()?);
     let delivery = block_on(async {
         match arguments.target.database.open().await? {
-            Store::Postgres(store) => again(store, setup, (&org, id), &arguments.seen, &person).await,
+            Store::Postgres(store) => {
+                again(store, setup, (&org, id), &arguments.seen, &person).await
+            }
             Store::Sqlite(store) => again(store, setup, (&org, id), &arguments.seen, &person).await,
         }
     })?;
@@ -124,7 +126,9 @@ pub fn resolve(arguments: &Resolve) -> Result<ExitCode, Stopped> {
             Store::Postgres(store) => {
                 on(&store, (&org, id), &arguments.seen, decision, &person).await
             }
-            Store::Sqlite(store) => on(&store, (&org, id), &arguments.seen, decision, &person).await,
+            Store::Sqlite(store) => {
+                on(&store, (&org, id), &arguments.seen, decision, &person).await
+            }
         }
     })?;
     say(&format!(
@@ -150,7 +154,8 @@ pub fn cancel(arguments: &Cancel) -> Result<ExitCode, Stopped> {
 }
 
 /// What can be decided at all.
-const WANTED: &str = "only what is in the inbox, and has not changed since you looked, can be decided";
+const WANTED: &str =
+    "only what is in the inbox, and has not changed since you looked, can be decided";
 
 async fn on<S: Outbox>(
     store: &S,
@@ -178,12 +183,7 @@ async fn again<S: Outbox + Ledger>(
 
 impl Seen {
     /// The hold of the command, if it is as the person saw it.
-    async fn hold<S: Outbox>(
-        &self,
-        store: &S,
-        org: &Org,
-        id: CommandId,
-    ) -> Result<Hold, Stopped> {
+    async fn hold<S: Outbox>(&self, store: &S, org: &Org, id: CommandId) -> Result<Hold, Stopped> {
         let current = store.delivery(org, id).await?.ok_or_else(no_such_command)?.delivery.view();
         if current.to_string() == self.view {
             return Ok(current.hold());
@@ -207,9 +207,7 @@ impl From<Error> for Stopped {
                 | Kind::UnknownDestination
                 | Kind::OtherEnvironment,
                 None,
-            ) => {
-                Stopped::new(Code::Usage, error.to_string())
-            }
+            ) => Stopped::new(Code::Usage, error.to_string()),
             (Kind::OtherContent | Kind::NotFollowed | Kind::Store, None) => {
                 Stopped::new(Code::NothingDecided, error.to_string())
             }

@@ -203,8 +203,17 @@ fn text(page: &Page, is_inbox: bool) -> String {
         return text;
     }
     let mut lines = table(&[
-        "org", "id", "destination", "operation", "reference", "state", "since", "due", "reason",
-        "attempts", "view",
+        "org",
+        "id",
+        "destination",
+        "operation",
+        "reference",
+        "state",
+        "since",
+        "due",
+        "reason",
+        "attempts",
+        "view",
     ]);
     for line in &page.commands {
         lines.add_row([

@@ -1,14 +1,16 @@
 //! What is taken, and when.
 
 use super::world::{
-    ANSWERS, Act, DEDUPS, OPAQUE, World, command, courier, courier_on, down, ended, limits, org,
-    says, until,
+    ANSWERS, Act, DEDUPS, Heeded, OPAQUE, Seen, World, command, courier, courier_on, down, ended,
+    limits, org, says, until,
 };
 use samekey_client::core::delivery::{Reason, State};
 use samekey_client::core::outcome::{NotRun, Outcome, Told};
+use samekey_client::core::profile::Limits;
 use samekey_client::store::memory::MemoryLedger;
 use samekey_client::store::outbox::Outbox;
 use samekey_client::{Courier, Destination, Setup, Signal};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -69,25 +71,65 @@ async fn t78_a_credential_that_is_not_accepted_pauses_and_burns_nothing() {
     }
 }
 
-#[tokio::test]
+/// How many commands wait for the end of the outage.
+const WAITING: usize = 10_000;
+/// Sends into the outage: those that were on their way when the gate shut, what the budget had at the
+/// start and gets in the time, and a probe every time.
+const SENDS_INTO_OUTAGE_MAX: usize = 32 + 10 + 10;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn t75_an_outage_is_sat_out_with_few_sends_and_then_everything_succeeds() {
-    let opens = Instant::now() + Duration::from_secs(4);
-    let world =
-        World::new(OPAQUE, move |_| if Instant::now() < opens { down() } else { Act::Works });
+    let opens = Instant::now() + Duration::from_secs(6);
+    let world = World::new(OPAQUE, move |_| {
+        if Instant::now() < opens {
+            return down();
+        }
+        Act::Slow(Duration::from_millis(1))
+    });
     let store = Arc::new(MemoryLedger::new());
-    let (courier, heeded) = courier_on(store.clone(), &world, limits()).await;
-    for number in 0..500 {
+    let destination = Destination::with_limits(
+        "psp",
+        world.clone(),
+        // A machine that is busy with other tests is no outage.
+        Limits {
+            time_max: Duration::from_secs(120),
+            attempt_time_max: Duration::from_secs(10),
+            lease: Duration::from_secs(20),
+            ..limits()
+        },
+    );
+    let heeded = Heeded::default();
+    let setup = Setup::new("test")
+        .unwrap()
+        .destination(destination.unwrap().concurrency(32).unwrap())
+        .listener(heeded.listener());
+    let courier = Courier::open(store.clone(), setup).await.unwrap();
+    for number in 0..WAITING {
         courier.enqueue(command("psp", &format!("order-{number}"))).await.unwrap();
     }
     let _running = courier.spawn();
     until_all_ended(&store).await;
-    assert_eq!(world.effects(), 500, "each once");
+    assert_eq!(world.effects(), u32::try_from(WAITING).unwrap(), "each once");
     let sends = world.sends();
     let early = sends.iter().filter(|seen| seen.at < opens).count();
-    // Those that were on their way when the gate shut, what the budget had, and a few probes.
-    assert!(early <= 8 + 10 + 10, "{early} sends into an outage");
+    assert!(early <= SENDS_INTO_OUTAGE_MAX, "{early} sends into an outage");
+    assert_eq!(sends.len(), early + WAITING, "no second collapse");
     assert!(heeded.has(Signal::GateShut) && heeded.has(Signal::GateOpened));
-    assert_eq!(heeded.count(Signal::Succeeded), 500);
+    assert_eq!(heeded.count(Signal::Succeeded), WAITING);
+    grow_and_differ(&sends);
+}
+
+/// The gaps of a command that was sent several times grow, and two commands do not share them.
+fn grow_and_differ(sends: &[Seen]) {
+    let mut by_reference: HashMap<&str, Vec<Instant>> = HashMap::new();
+    for seen in sends {
+        by_reference.entry(&seen.reference).or_default().push(seen.at);
+    }
+    let firsts: HashSet<Duration> = by_reference
+        .values()
+        .filter_map(|at| Some(at.get(1)?.duration_since(*at.first()?)))
+        .collect();
+    assert!(firsts.len() > 3, "{firsts:?}");
 }
 
 #[tokio::test]

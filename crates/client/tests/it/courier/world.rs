@@ -225,7 +225,7 @@ impl Heeded {
         self.0.lock().unwrap().iter().filter(|heard| **heard == signal).count()
     }
 
-    fn listener(&self) -> samekey_client::signal::Listener {
+    pub fn listener(&self) -> samekey_client::signal::Listener {
         let all = self.0.clone();
         Arc::new(move |_: &str, signal| all.lock().unwrap().push(signal))
     }
