@@ -28,7 +28,7 @@
 //! it may send SIGCONT. An unknown name or a wrong form ends the process with code 2 and
 //! a sentence, since a test that arms nothing would pass without having tested anything.
 //!
-//! Every name is in [`CRASH_POINTS`], or the place does not compile; `tidy` holds that each name
+//! Every name is in [`CRASH_POINTS`] or [`OUTBOX_CRASH_POINTS`], or the place does not compile; `tidy` holds that each name
 //! has its place. So a test that goes through the list has been at every boundary there is. The
 //! macro expands to nothing unless its crate is built with `debug_assertions`, so release builds
 //! have neither the places nor a look at the environment.
@@ -70,6 +70,11 @@ pub const CRASH_POINTS: &[&str] = &[
     "recover.heard",
 ];
 
+/// The crash points of commands in the outbox, in the order in which a command passes them; a service without one
+/// passes none of them.
+pub const OUTBOX_CRASH_POINTS: &[&str] =
+    &["outbox.enqueued", "outbox.take-decided", "outbox.taken", "outbox.advanced"];
+
 /// Whether this point is on the way of external commands, and so of the tests that have a counterparty.
 pub fn is_external(point: &str) -> bool {
     EXTERNAL_PREFIXES.iter().any(|prefix| point.starts_with(prefix))
@@ -97,9 +102,12 @@ macro_rules! crash_point {
     };
 }
 
-/// Whether `name` is in [`CRASH_POINTS`]; evaluated by the compiler at every place.
+/// Whether `name` is in one of the lists; evaluated by the compiler at every place.
 pub const fn is_listed(name: &str) -> bool {
-    let mut list = CRASH_POINTS;
+    is_in(CRASH_POINTS, name) || is_in(OUTBOX_CRASH_POINTS, name)
+}
+
+const fn is_in(mut list: &[&str], name: &str) -> bool {
     while let [first, rest @ ..] = list {
         if equal(first.as_bytes(), name.as_bytes()) {
             return true;
@@ -165,7 +173,8 @@ impl Armed {
         let nth = nth.parse().ok().filter(|nth| *nth > 0);
         let nth = nth.ok_or_else(|| format!("{place}; expected NAME:NTH with NTH from 1"))?;
         if !is_listed(name) {
-            return Err(format!("{name}; expected one of {}", CRASH_POINTS.join(", ")));
+            let all = [CRASH_POINTS, OUTBOX_CRASH_POINTS].concat().join(", ");
+            return Err(format!("{name}; expected one of {all}"));
         }
         Ok(Self { name: name.to_owned(), nth, action })
     }
