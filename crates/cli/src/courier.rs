@@ -36,8 +36,6 @@ impl ConfigFlag {
         let config: CourierConfig = toml::from_str(&text).map_err(|error| {
             usage(format!("the configuration {name}: {}", error.to_string().trim_end()))
         })?;
-        Ok(config
-            .into_setup()
-            .map_err(|error| usage(format!("the configuration {name}: {error}")))?)
+        config.into_setup().map_err(|error| usage(format!("the configuration {name}: {error}")))
     }
 }

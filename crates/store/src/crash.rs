@@ -76,12 +76,16 @@ pub const CRASH_POINTS: &[&str] = &[
     "recover.taken-over",
     "recover.asked",
     "recover.heard",
+    "outbox.enqueued",
+    "outbox.take-decided",
+    "outbox.taken",
     "courier.taken",
     "courier.send-before",
     "courier.send-after",
     "courier.ask-before",
     "courier.ask-after",
     "courier.settle-before",
+    "outbox.advanced",
     "courier.settle-after",
 ];
 
@@ -188,7 +192,8 @@ impl Armed {
         let nth = nth.parse().ok().filter(|nth| *nth > 0);
         let nth = nth.ok_or_else(|| format!("{place}; expected NAME:NTH with NTH from 1"))?;
         if !is_listed(name) {
-            return Err(format!("{name}; expected one of {}", CRASH_POINTS.join(", ")));
+            let all = CRASH_POINTS.join(", ");
+            return Err(format!("{name}; expected one of {all}"));
         }
         Ok(Self { name: name.to_owned(), nth, action })
     }

@@ -18,6 +18,11 @@ pub static MIGRATIONS: Migrations = Migrations {
             name: "intents",
             sql: include_str!("../sql/postgres/migrations/0002_intents.sql"),
         },
+        Migration {
+            number: 3,
+            name: "outbox",
+            sql: include_str!("../sql/postgres/migrations/0003_outbox.sql"),
+        },
     ],
 };
 

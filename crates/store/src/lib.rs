@@ -51,7 +51,7 @@ use std::future::Future;
 
 /// The version of the schema that this code reads and writes. `samekey migrate` brings a database
 /// to it; a database with another one is refused.
-pub const SCHEMA_VERSION: i32 = 2;
+pub const SCHEMA_VERSION: i32 = 3;
 
 /// How many rows one sweep batch removes at the most. Measured: unthrottled deletes cost the
 /// foreground almost half of its speed, batches of one to two thousand next to nothing.

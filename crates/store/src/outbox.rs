@@ -206,6 +206,29 @@ pub struct Show {
     pub states: Vec<String>,
 }
 
+impl Show {
+    /// Which of them can be among those that are not finished; nothing where all of them can.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(crate) fn unfinished(&self) -> Option<Vec<&str>> {
+        self.of(&["waiting", "sending", "unknown", "failed", "undecided"])
+    }
+
+    /// As [`Show::unfinished`], among the finished.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(crate) fn finished(&self) -> Option<Vec<&str>> {
+        self.of(&["succeeded", "refused", "cancelled", "resolved"])
+    }
+
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn of(&self, names: &[&str]) -> Option<Vec<&str>> {
+        if self.states.is_empty() {
+            return None;
+        }
+        let states = self.states.iter().map(String::as_str);
+        Some(states.filter(|state| names.contains(state)).collect())
+    }
+}
+
 /// One line of a list. It has no request and no key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
@@ -293,8 +316,9 @@ pub trait Outbox: Send + Sync + 'static {
     /// Takes what is due of one organisation for one destination, the longest due first, at most `limit`
     /// (and [`TAKE_MAX`]), and writes each as what `decide` makes of it; what `decide` leaves out stays as it
     /// is, and so does what comes back with an unchanged revision. What another worker is taking at the moment
-    /// is passed over, and so is what waits behind another command of its order key: of those that are not
-    /// finished, one that was sent already goes first, then the one with the lowest id.
+    /// is passed over, and so is what waits behind another command of its order key. Of those that are not
+    /// finished it is the turn of the one with the lowest id, from when it is first found due until it is
+    /// finished: one with a lower id that is committed later waits behind it.
     ///
     /// `decide` runs while the rows are locked: it must be quick and touch nothing else. It may be asked about
     /// a row again where what it decided could not be written; what was taken is what is returned.

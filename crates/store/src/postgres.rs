@@ -21,6 +21,7 @@ mod connection;
 mod failure;
 mod group;
 mod intents;
+pub mod outbox;
 mod reads;
 mod schema;
 mod sql;
@@ -45,6 +46,7 @@ use batches::{Change, Offer, Write, Writes, Written};
 use connection::Connection;
 use group::Grouper;
 use intents::Beside;
+use outbox::OutboxWrites;
 use samekey_core::key::{Key, Org, Scope};
 use samekey_core::record::Record;
 use std::fmt;
@@ -90,6 +92,7 @@ impl Default for Options {
 pub struct PostgresLedger {
     core: Arc<Core>,
     writes: Arc<Grouper<Writes>>,
+    outbox: Arc<Grouper<OutboxWrites>>,
 }
 
 /// What all parts of a ledger share.
@@ -129,7 +132,9 @@ impl PostgresLedger {
         let days = sweep::days(&connection).await?;
         core.days.set(days.into_keys().collect(), None);
         connection.release();
-        Ok(PostgresLedger { writes: Arc::new(Grouper::new(Writes(core.clone()))), core })
+        let writes = Arc::new(Grouper::new(Writes(core.clone())));
+        let outbox = Arc::new(Grouper::new(OutboxWrites(core.clone())));
+        Ok(PostgresLedger { core, writes, outbox })
     }
 
     /// The pool that was handed in.

@@ -17,6 +17,7 @@ mod file;
 mod guard;
 mod intents;
 mod job;
+pub mod outbox;
 mod readers;
 mod rows;
 mod schema;

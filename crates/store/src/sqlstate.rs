@@ -15,7 +15,19 @@ pub(crate) enum Phase {
 }
 
 /// The constraints that may be named: they are ours, and a shard only adds a suffix to them.
-const CONSTRAINTS: [&str; 4] = ["keys_", "open_claims_", "decisions_", "meta_"];
+const CONSTRAINTS: [&str; 11] = [
+    "keys_",
+    "open_claims_",
+    "decisions_",
+    "meta_",
+    "commands_",
+    "outbox_",
+    "order_keys_",
+    "order_turns_",
+    "finished_",
+    "attempts_",
+    "command_decisions_",
+];
 
 /// Whether a constraint is one of ours, whose name may be told.
 pub(crate) fn is_ours(constraint: &str) -> bool {

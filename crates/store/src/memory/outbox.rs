@@ -20,6 +20,14 @@ use std::time::Duration;
 
 type Id = (Org, CommandId);
 
+/// Organisation, destination and order key.
+type Lane = (Org, String, String);
+
+fn lane(command: &Command) -> Option<Lane> {
+    let Action { org, destination, .. } = &command.action;
+    Some((org.clone(), destination.clone(), command.order_key.clone()?))
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     commands: BTreeMap<Id, Command>,
@@ -29,6 +37,8 @@ pub(super) struct Tables {
     hot: BTreeMap<Id, Delivery>,
     /// What has finished, and when it came here.
     finished: BTreeMap<Id, (Time, Delivery)>,
+    /// Whose turn it is among the unfinished commands of an order key, once one was taken.
+    turns: BTreeMap<Lane, CommandId>,
     attempts: BTreeMap<Id, Vec<AttemptNote>>,
     accounts: BTreeMap<Id, Vec<Decided>>,
 }
@@ -45,18 +55,25 @@ impl Tables {
     }
 
     /// Whether a command may go on: it waits behind no other one of its order key.
-    fn is_first(&self, id: &Id, command: &Command, delivery: &Delivery) -> bool {
-        let Some(order_key) = &command.order_key else { return true };
-        let place = |id: CommandId, delivery: &Delivery| (delivery.sends == 0, id);
-        let own = place(id.1, delivery);
-        !self.hot.iter().any(|(other_id, other)| {
-            other_id.0 == id.0
-                && place(other_id.1, other) < own
-                && self.commands.get(other_id).is_some_and(|one| {
-                    one.order_key.as_ref() == Some(order_key)
-                        && one.action.destination == command.action.destination
-                })
+    fn is_first(&self, id: &Id, command: &Command) -> bool {
+        let Some(lane) = lane(command) else { return true };
+        if let Some(turn) = self.turns.get(&lane) {
+            return *turn == id.1;
+        }
+        !self.hot.range(..id).any(|(other, _)| {
+            other.0 == id.0 && self.commands.get(other).and_then(self::lane).as_ref() == Some(&lane)
         })
+    }
+
+    /// Takes a row out of the hot ones for good.
+    fn finish(&mut self, id: &Id, last: Delivery, now: Time) {
+        self.hot.remove(id);
+        self.finished.insert(id.clone(), (now, last));
+        if let Some(lane) = self.commands.get(id).and_then(lane)
+            && self.turns.get(&lane) == Some(&id.1)
+        {
+            self.turns.remove(&lane);
+        }
     }
 
     /// What goes on by itself and waits behind nothing, for a destination.
@@ -64,16 +81,14 @@ impl Tables {
         self.hot.iter().filter_map(move |(id, delivery)| {
             let due = delivery.due()?;
             let command = self.commands.get(id)?;
-            let ready =
-                command.action.destination == destination && self.is_first(id, command, delivery);
+            let ready = command.action.destination == destination && self.is_first(id, command);
             ready.then_some((due, id, command, delivery))
         })
     }
 
     fn put(&mut self, id: &Id, next: Delivery, now: Time) {
         if next.is_finished() {
-            self.hot.remove(id);
-            self.finished.insert(id.clone(), (now, next));
+            self.finish(id, next, now);
         } else {
             self.hot.insert(id.clone(), next);
         }
@@ -139,8 +154,8 @@ impl Outbox for MemoryLedger {
                 return Err(id_taken());
             }
             // What has failed is finished when another one takes its place.
-            if let Some(failed) = tables.hot.remove(&before) {
-                tables.finished.insert(before, (now, failed));
+            if let Some(failed) = tables.hot.get(&before).cloned() {
+                tables.finish(&before, failed, now);
             }
         } else if tables.commands.contains_key(&id) {
             return Err(id_taken());
@@ -221,6 +236,9 @@ impl Outbox for MemoryLedger {
                 continue;
             };
             let (command, before) = (command.clone(), before.clone());
+            if let Some(lane) = lane(&command) {
+                tables.turns.insert(lane, id.1);
+            }
             let Some(next) = decide(before.clone(), now) else { continue };
             if next.revision == before.revision {
                 continue;

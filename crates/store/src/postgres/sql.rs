@@ -17,11 +17,12 @@ pub(crate) struct Sql {
 macro_rules! sql {
     ($name:literal $(, $type:ident)* $(,)?) => {
         Sql {
-            text: include_str!(concat!("../../sql/postgres/", $name, ".sql")),
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/postgres/", $name, ".sql")),
             types: &[$(Type::$type),*],
         }
     };
 }
+pub(super) use sql;
 
 /// Inserts a row, or shows the one that is there.
 pub(crate) static INSERT_OR_LOAD: Sql = sql!(

@@ -5,9 +5,11 @@ use super::writer::ended_by_job;
 use super::{intents, rows};
 use crate::error::{Kind, StoreError};
 use crate::memory::host_now;
+use crate::outbox::{Command, Enqueued};
 use crate::row::{check_offer, check_swap};
 use crate::{Arrived, Seen, Swap};
 use rusqlite::Connection;
+use samekey_core::delivery::Delivery;
 use samekey_core::key::Scope;
 use samekey_core::record::{Record, State};
 use samekey_core::time::Time;
@@ -90,6 +92,16 @@ impl<'c> AtomicTx<'c> {
     /// As [`AtomicTx::reclaim`].
     pub fn settle(&self, next: &Record) -> Result<Swap, StoreError> {
         self.write(next)
+    }
+
+    /// Inserts a command that is to be executed once at a counterparty, together with the key's row and what
+    /// else the job writes, or finds the latest one of its action; see
+    /// [`Outbox::enqueue`](crate::outbox::Outbox::enqueue). [`AtomicTx::undo`] takes it back.
+    ///
+    /// # Errors
+    /// [`Kind::Misused`] for a command that the tables do not hold; else failures of the world.
+    pub fn enqueue(&self, command: &Command, delivery: &Delivery) -> Result<Enqueued, StoreError> {
+        super::outbox::enqueue_at(self.place, command, delivery)
     }
 
     fn write(&self, next: &Record) -> Result<Swap, StoreError> {

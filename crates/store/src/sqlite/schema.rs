@@ -19,6 +19,11 @@ pub const MIGRATIONS: Migrations = Migrations {
             name: "intents",
             sql: include_str!("../../sql/sqlite/migrations/0002_intents.sql"),
         },
+        Migration {
+            number: 3,
+            name: "outbox",
+            sql: include_str!("../../sql/sqlite/migrations/0003_outbox.sql"),
+        },
     ],
 };
 

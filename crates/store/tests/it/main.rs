@@ -4,12 +4,14 @@
 // Helpers beside the tests may panic as the tests do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod commands;
 mod conformance;
 mod dialogues;
 mod lint;
 mod memory_store;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod migrating;
+mod outbox;
 mod records;
 mod recovering;
 mod traces;

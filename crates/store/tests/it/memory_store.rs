@@ -1,6 +1,7 @@
 //! The conformance suite on the ledger in memory.
 
 use crate::conformance::{Aging, Fresh, conformance};
+use crate::outbox::outbox_conformance;
 use samekey_core::time::Time;
 use samekey_store::memory::{HandClock, MemoryLedger};
 use std::sync::Arc;
@@ -22,3 +23,4 @@ async fn start() -> Fresh<MemoryLedger, HandClock, ()> {
 }
 
 conformance!(start);
+outbox_conformance!(super::start);

@@ -11,6 +11,7 @@ mod secrets;
 mod unknown;
 
 use crate::conformance::{Aging, Fresh, conformance};
+use crate::outbox::outbox_conformance;
 use crate::records::{after, decided, done, intent, offer, scope};
 use crate::traces;
 use proxy::Proxy;
@@ -118,7 +119,13 @@ impl Aging for Fixture {
              lease_ends = lease_ends - {by}, run_ends = run_ends - {by}, \
              last_send = last_send - {by}, ask_after = ask_after - {by}; \
              update samekey.open_claims set due_at = due_at - {by}; \
-             update samekey.decisions set decided_at = decided_at - {by}"
+             update samekey.decisions set decided_at = decided_at - {by}; \
+             update samekey.outbox set began = began - {by}, gives_up = gives_up - {by}, \
+             first_send = first_send - {by}, last_send = last_send - {by}, due = due - {by}, \
+             since = since - {by}; \
+             update samekey.finished set finished_at = finished_at - {by}; \
+             update samekey.attempts set noted = noted - {by}; \
+             update samekey.command_decisions set decided_at = decided_at - {by}"
         ))
         .await;
     }
@@ -172,6 +179,7 @@ async fn start() -> Fresh<PostgresLedger, Fixture, ()> {
 }
 
 conformance!(start);
+outbox_conformance!(super::start);
 
 /// Each trace gets emptied tables; making a database for each would only measure the disk.
 #[test]

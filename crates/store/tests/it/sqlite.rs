@@ -11,6 +11,7 @@ mod opening;
 mod processes;
 
 use crate::conformance::{Fresh, conformance};
+use crate::outbox::outbox_conformance;
 use crate::traces;
 use file::File;
 use samekey_store::sqlite::SqliteLedger;
@@ -22,6 +23,7 @@ async fn start() -> Fresh<SqliteLedger, File, ()> {
 }
 
 conformance!(start);
+outbox_conformance!(super::start);
 
 /// Each trace gets an emptied file; making a new one for each would only measure the disk.
 #[test]

@@ -63,7 +63,13 @@ impl Aging for File {
                  lease_ends = lease_ends - {micros}, run_ends = run_ends - {micros}, \
                  last_send = last_send - {micros}, ask_after = ask_after - {micros}; \
                  update samekey_open_claims set due_at = due_at - {micros}; \
-                 update samekey_decisions set decided_at = decided_at - {micros}"
+                 update samekey_decisions set decided_at = decided_at - {micros}; \
+                 update samekey_outbox set began = began - {micros}, gives_up = gives_up - {micros}, \
+                 first_send = first_send - {micros}, last_send = last_send - {micros}, \
+                 due = due - {micros}, since = since - {micros}; \
+                 update samekey_finished set finished_at = finished_at - {micros}; \
+                 update samekey_attempts set noted = noted - {micros}; \
+                 update samekey_command_decisions set decided_at = decided_at - {micros}"
             ))
             .expect("aged");
     }

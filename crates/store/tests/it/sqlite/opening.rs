@@ -70,8 +70,10 @@ fn the_schema_has_to_be_the_one_that_is_known() {
     assert_eq!(SqliteLedger::migrate(&file.address()), Ok(&[][..]), "once");
     assert!(SqliteLedger::open(&file.address()).is_ok());
 
-    let sql = "insert into samekey_migrations (number, name) values (3, 'of tomorrow')";
-    file.raw().execute_batch(sql).expect("a row");
+    let tomorrow = samekey_store::SCHEMA_VERSION + 1;
+    let sql =
+        format!("insert into samekey_migrations (number, name) values ({tomorrow}, 'of tomorrow')");
+    file.raw().execute_batch(&sql).expect("a row");
     for result in [
         SqliteLedger::open(&file.address()).map(drop),
         SqliteLedger::migrate(&file.address()).map(drop),

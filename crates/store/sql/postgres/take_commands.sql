@@ -1,0 +1,7 @@
+-- only here: the other dialect looks them up one by one, without a way to a server in between
+select
+  now() as seen_at, false as inserted, id, destination, operation, business_ref, generation,
+  order_key, key, request
+from samekey.commands
+where org_id = $1
+  and id = any($2)

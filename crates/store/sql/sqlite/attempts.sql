@@ -1,0 +1,13 @@
+select
+  kind,
+  number,
+  fence,
+  began,
+  noted,
+  came_to,
+  status
+from samekey_attempts
+where org_id = ?1
+  and id = ?2
+order by noted, fence, number, kind
+limit ?3

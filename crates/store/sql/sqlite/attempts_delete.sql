@@ -1,0 +1,4 @@
+-- only here: in the other dialect it is a part of sweep_commands_delete.sql
+delete from samekey_attempts
+where org_id = ?1
+  and id = ?2

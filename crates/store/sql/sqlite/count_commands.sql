@@ -1,0 +1,7 @@
+select
+  destination,
+  state,
+  count(*)
+from samekey_outbox
+group by destination, state
+order by destination, state
