@@ -130,6 +130,8 @@ impl Turn<'_> {
         // It counts when it was asked, not when it is told: the asker may have slept with an early
         // answer in its hands. A turn ends one lease after its question.
         if unknown.due < proved_from.plus(self.profile.lease) {
+            // The next one will not be early; this one has cost nothing.
+            unknown.asked = unknown.asked.saturating_sub(1);
             return self.again(delivery, unknown, due.max(proved_from));
         }
         unknown.not_found = unknown.not_found.saturating_add(1);

@@ -83,9 +83,18 @@ fn late(
     learn_late(delivery, held, hold, proof, now)
 }
 
-/// Whether there was one attempt in all, so that what is said of it is said of the command.
+/// Whether it is in doubt about one attempt only, so that what is said of that is said of the command.
 fn is_only_attempt(delivery: &Delivery) -> bool {
-    delivery.sends == 1 && delivery.doubt != Some(Reason::Restored)
+    let in_doubt = match delivery.state {
+        State::Waiting(_) | State::Unknown(_) | State::Undecided(_) => true,
+        State::Sending(_)
+        | State::Succeeded(_)
+        | State::Refused(_)
+        | State::Failed(_)
+        | State::Cancelled(_)
+        | State::Resolved(_) => false,
+    };
+    in_doubt && delivery.sends == 1 && delivery.doubt != Some(Reason::Restored)
 }
 
 /// Whether an execution that this earlier hold reports is one more than that of the last attempt: every

@@ -210,7 +210,10 @@ pub(super) fn release(
         | State::Failed(_)
         | State::Undecided(_)
         | State::Cancelled(_)
-        | State::Resolved(_) => return (delivery, Verdict::Stale),
+        | State::Resolved(_) => {
+            let over = held && !delivery.is_open();
+            return (delivery, if over { Verdict::Ended } else { Verdict::Stale });
+        }
     };
     said(delivery)
 }

@@ -5,7 +5,7 @@
 //! any value; they are what a damaged store can contain, and the machine stays total over them.
 
 mod keeping;
-mod made;
+pub(super) mod made;
 mod owners;
 mod running;
 
@@ -20,14 +20,14 @@ use samekey_core::time::Time;
 
 /// How many histories every law is held against, a dozen inputs each: enough for every input to
 /// meet every state many times over, and quick enough for a debug build.
-const HISTORIES: u32 = 500;
+pub(super) const HISTORIES: u32 = 500;
 /// How many made-up records the laws of totality are held against; they are cheap.
-const MADE_UP: u32 = 4_000;
+pub(super) const MADE_UP: u32 = 4_000;
 
-type Law = Result<(), TestCaseError>;
+pub(super) type Law = Result<(), TestCaseError>;
 
 /// Holds a law against chance; a failure is shown in its smallest form.
-fn holds_for<S: Strategy>(cases: S, count: u32, law: impl Fn(S::Value) -> Law) {
+pub(super) fn holds_for<S: Strategy>(cases: S, count: u32, law: impl Fn(S::Value) -> Law) {
     let config =
         ProptestConfig { cases: count, failure_persistence: None, ..ProptestConfig::default() };
     if let Err(broken) = TestRunner::new(config).run(&cases, law) {

@@ -185,7 +185,7 @@ fn any_arrival() -> impl Strategy<Value = Arrival> {
     prop_oneof![9 => Just(Arrival::Ordinary), 1 => Just(Arrival::Early)]
 }
 
-fn any_receipt() -> impl Strategy<Value = Receipt> {
+pub(crate) fn any_receipt() -> impl Strategy<Value = Receipt> {
     let location = (Box::from("Location"), Bytes::from_static(b"/payments/7"));
     let kept = Answer { status: 201, headers: vec![location], body: Bytes::from_static(b"ok") };
     let bare = Answer { status: 402, headers: Vec::new(), body: Bytes::new() };
@@ -260,20 +260,20 @@ pub(super) fn any_policy() -> impl Strategy<Value = Policy> {
         )
 }
 
-pub(super) fn any_time() -> impl Strategy<Value = Time> {
+pub(crate) fn any_time() -> impl Strategy<Value = Time> {
     prop_oneof![any::<i64>(), Just(i64::MIN), Just(i64::MAX), Just(0), -5_i64..5]
         .prop_map(Time::from_micros)
 }
 
-fn any_owner() -> impl Strategy<Value = Owner> {
+pub(crate) fn any_owner() -> impl Strategy<Value = Owner> {
     (0_u8..3).prop_map(|byte| Owner::from_bytes([byte; 16]))
 }
 
-fn any_number() -> impl Strategy<Value = u64> {
+pub(crate) fn any_number() -> impl Strategy<Value = u64> {
     prop_oneof![0_u64..4, Just(u64::MAX), any::<u64>()]
 }
 
-fn any_hold() -> impl Strategy<Value = Hold> {
+pub(crate) fn any_hold() -> impl Strategy<Value = Hold> {
     (any_owner(), any_number()).prop_map(|(owner, fence)| Hold { owner, fence: Fence::new(fence) })
 }
 

@@ -185,11 +185,11 @@ fn before_the_end() -> Vec<(&'static str, Delivery)> {
             "SENDING, lease over, executed by what was learned",
             knowing(Proof::Executed(kept(201)), sent(lapsed(Grounds::Unrun))),
         ),
+        ("UNKNOWN, being asked, asked after the bound", asked(unknown(1_030, 2))),
         ("UNKNOWN, not asked yet, due", in_doubt(sent(State::Unknown(unknown(1_000, 0))))),
         ("UNKNOWN, being asked, asked early", {
             Delivery { last_send: Some(at(950)), ..asked(unknown(1_030, 2)) }
         }),
-        ("UNKNOWN, being asked, asked after the bound", asked(unknown(1_030, 2))),
         ("UNKNOWN, being asked, asked before the bound, told after it", {
             Delivery { last_send: Some(at(895)), ..asked(unknown(1_030, 2)) }
         }),
