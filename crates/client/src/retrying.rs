@@ -40,6 +40,7 @@ use reqwest::RequestBuilder;
 use samekey_core::backoff::Chance;
 use samekey_core::key::Key;
 use samekey_core::lease::Owner;
+use samekey_core::outcome::Outcome;
 use samekey_core::plan::{Attempt, Input, Verdict, enqueued, plan};
 use samekey_core::profile::{Declared, Limits, Profile};
 use samekey_core::time::Time;
@@ -196,8 +197,14 @@ impl RetryingClient {
             let Verdict::Send(attempt) = verdict else { continue };
             let seen = self.attempt(key, request, &attempt, began).await;
             let input = Input::Report(attempt.hold, seen.told.clone(), chance());
+            let accepts_nothing = matches!(seen.told.what, Outcome::NotAccepted(_));
             attempts.push(seen);
             (delivery, _) = plan(delivery, input, now(), profile);
+            // A durable command waits here until a person has seen to the credential. Nobody does that while
+            // somebody waits for an answer.
+            if accepts_nothing {
+                break;
+            }
         }
         Called::of(key.clone(), delivery, attempts)
     }
@@ -250,5 +257,26 @@ fn chance() -> Chance {
     match getrandom::fill(&mut bits) {
         Ok(()) => Chance::new(u16::from_be_bytes(bits)),
         Err(_) => Chance::LEAST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::new_key;
+    use std::collections::HashSet;
+
+    #[test]
+    fn b97_keys_do_not_repeat_and_are_uuids_of_version_4() {
+        let threads: Vec<_> = (0..10)
+            .map(|_| std::thread::spawn(|| (0..10_000).map(|_| new_key().unwrap()).collect()))
+            .collect();
+        let keys: Vec<Vec<_>> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let all: HashSet<&str> = keys.iter().flatten().map(|key| key.as_str()).collect();
+        assert_eq!(all.len(), 100_000);
+        for key in all {
+            let bytes = key.as_bytes();
+            assert_eq!((bytes.len(), bytes[14]), (36, b'4'), "{key}");
+            assert!(b"89ab".contains(&bytes[19]), "{key}");
+        }
     }
 }

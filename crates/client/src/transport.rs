@@ -314,3 +314,22 @@ pub(crate) async fn by<F: Future>(ends: Instant, future: F) -> Option<F::Output>
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::by;
+    use std::time::Duration;
+    use tokio::time::Instant;
+
+    /// A process that was stopped for longer than its call may last sends nothing when it wakes up.
+    #[tokio::test]
+    async fn nothing_is_begun_after_the_end() {
+        let mut begun = false;
+        let over = Instant::now() - Duration::from_millis(1);
+        assert_eq!(by(over, async { begun = true }).await, None);
+        assert!(!begun, "the future was polled");
+        let soon = Instant::now() + Duration::from_millis(20);
+        assert_eq!(by(soon, std::future::pending::<()>()).await, None);
+        assert_eq!(by(Instant::now() + Duration::from_secs(9), async { 7 }).await, Some(7));
+    }
+}

@@ -104,8 +104,10 @@ fn verdict(reading: &Reading, asked: &Asked<'_>, document: &Value) -> Verdict {
     };
     match (standing, reading.compare.sameness(asked.ours, key, document)) {
         (Standing::Pending, Sameness::Same | Sameness::Missing) => Verdict::Pending,
-        (_, Sameness::Different) => Verdict::Different,
-        (_, Sameness::Missing) => Verdict::CannotTell,
+        (Standing::Succeeded | Standing::Refused | Standing::Pending, Sameness::Different) => {
+            Verdict::Different
+        }
+        (Standing::Succeeded | Standing::Refused, Sameness::Missing) => Verdict::CannotTell,
         (Standing::Succeeded, Sameness::Same) => Verdict::Executed,
         (Standing::Refused, Sameness::Same) => Verdict::Refused,
     }

@@ -149,8 +149,10 @@ impl Reading {
         let succeeded = if self.status.is_some() { Word::Succeeded } else { Word::Nothing };
         match (standing, self.compare.sameness(ours, Some(key), document)) {
             (Standing::Pending, Sameness::Same | Sameness::Missing) => Word::Pending,
-            (_, Sameness::Different) => Word::Different,
-            (_, Sameness::Missing) => Word::Unclear,
+            (Standing::Succeeded | Standing::Refused | Standing::Pending, Sameness::Different) => {
+                Word::Different
+            }
+            (Standing::Succeeded | Standing::Refused, Sameness::Missing) => Word::Unclear,
             (Standing::Succeeded, Sameness::Same) => succeeded,
             (Standing::Refused, Sameness::Same) => Word::Refused,
         }

@@ -63,14 +63,16 @@ impl Called {
             State::Refused(ended) => End::Refused(ended.with),
             State::Failed(ended) => End::Failed(ended.with),
             State::Undecided(ended) => End::Unknown(ended.with),
-            // None of these is an end that a call can have; said as what proves nothing.
+            // It was given up before its time, since the counterparty accepts nothing from us. The others are
+            // no ends that a call can have.
             State::Waiting(_)
             | State::Sending(_)
             | State::Unknown(_)
             | State::Cancelled(_)
             | State::Resolved(_) => {
                 let last = attempts.last().and_then(AttemptSeen::reason);
-                End::Unknown(last.unwrap_or(Reason::TimeOver))
+                let reason = last.unwrap_or(Reason::TimeOver);
+                if doubt.is_some() { End::Unknown(reason) } else { End::Failed(reason) }
             }
         };
         Called { key, end, doubt, attempts }

@@ -118,6 +118,7 @@ async fn a_success_is_one_only_in_the_words_of_the_counterparty() {
         (paid.replace("ORD-1", "ORD-2"), "stop: found-different"),
         (paid.replace("\"amount\":1200.00,", ""), "unknown: answer-unclear"),
         (paid.replace("1200.00", "null"), "unknown: answer-unclear"),
+        (paid.replace("1200.00", "null").replace("eur", "USD"), "stop: found-different"),
         ("<html>".to_owned(), "unknown: answer-unclear"),
         ("{}".to_owned(), "unknown: answer-unclear"),
         (String::new(), "unknown: answer-unclear"),

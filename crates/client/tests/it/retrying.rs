@@ -277,3 +277,20 @@ async fn a_redirect_is_not_followed() {
     }
     assert!(elsewhere.requests().is_empty());
 }
+
+/// An expired credential does not get better while somebody waits.
+#[tokio::test]
+async fn a_credential_that_is_not_accepted_ends_the_call_at_once() {
+    let plan = r#"{"rules":[{"process":"never","answer":{"status":401}}]}"#;
+    let lab_of = lab(plan).await;
+    let called = pay(&retrying(QUICK, None), &lab_of, "ORD-1").await;
+    assert_eq!(called.end, End::Failed(Reason::NotAccepted), "{called}");
+    assert_eq!(lab_of.requests().unwrap().len(), 1);
+
+    let plan = r#"{"rules":[{"when":{"number":[1]},"answer":{"status":504}},{"process":"never","answer":{"status":401}}]}"#;
+    let doubtful = lab(plan).await;
+    let called = pay(&retrying(QUICK, DAY), &doubtful, "ORD-1").await;
+    assert_eq!(called.end, End::Unknown(Reason::NotAccepted), "{called}");
+    assert_eq!(called.doubt, Some(Reason::ServerError));
+    assert_eq!(doubtful.requests().unwrap().len(), 2);
+}

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::Instant;
 use tokio_rustls::TlsAcceptor;
 
 /// A server with a certificate for this name, and the authority behind it.
@@ -18,6 +19,7 @@ struct Secure {
     addr: SocketAddr,
     authority_pem: String,
     requests: Arc<AtomicUsize>,
+    over_http2: Arc<AtomicUsize>,
 }
 
 async fn secure(name: &str, alpn: &[&str]) -> Secure {
@@ -42,15 +44,18 @@ async fn secure(name: &str, alpn: &[&str]) -> Secure {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addr = listener.local_addr().unwrap();
     let requests = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&requests);
+    let over_http2 = Arc::new(AtomicUsize::new(0));
+    let (count, count_http2) = (Arc::clone(&requests), Arc::clone(&over_http2));
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
             let (acceptor, count) = (acceptor.clone(), Arc::clone(&count));
+            let count_http2 = Arc::clone(&count_http2);
             tokio::spawn(async move {
                 let Ok(mut stream) = acceptor.accept(stream).await else { return };
                 if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-                    return over_http2(stream, &count).await;
+                    count_http2.fetch_add(1, Ordering::SeqCst);
+                    return answer_http2(stream, &count).await;
                 }
                 let Ok(read) = stream.read(&mut [0; 16 * 1024]).await else { return };
                 if read > 0 {
@@ -62,10 +67,10 @@ async fn secure(name: &str, alpn: &[&str]) -> Secure {
             });
         }
     });
-    Secure { addr, authority_pem: authority.pem(), requests }
+    Secure { addr, authority_pem: authority.pem(), requests, over_http2 }
 }
 
-async fn over_http2(
+async fn answer_http2(
     stream: tokio_rustls::server::TlsStream<tokio::net::TcpStream>,
     count: &AtomicUsize,
 ) {
@@ -97,6 +102,8 @@ async fn a_valid_certificate_is_taken_over_both_protocols() {
         let counterparty = trusting(&secure, "pay.test", &secure.authority_pem);
         assert_eq!(attempt(&counterparty, ATTEMPT).await, "done", "{alpn:?}");
         assert_eq!(secure.requests.load(Ordering::SeqCst), 1);
+        let over_http2 = secure.over_http2.load(Ordering::SeqCst);
+        assert_eq!(over_http2, usize::from(alpn.contains(&"h2")), "{alpn:?}");
     }
 }
 
@@ -134,7 +141,6 @@ async fn the_retrying_client_tells_certificates_apart_too() {
 /// A peer that speaks no TLS, and one that says nothing.
 #[tokio::test]
 async fn tls_that_fails_or_hangs_was_not_sent() {
-    let secure = secure("pay.test", &[]).await;
     let plain = crate::support::lab("{}").await;
     let silent = crate::support::lab(r#"{"connections":{"mode":"silent"}}"#).await;
     for addr in [plain.addr(), silent.addr()] {
@@ -143,7 +149,8 @@ async fn tls_that_fails_or_hangs_was_not_sent() {
         let config = "allow_networks = [\"127.0.0.0/8\"]\nconnect_time_max_ms = 300";
         let url = format!("https://pay.test:{}", addr.port());
         let counterparty = counterparty_with(&url, config, resolver).unwrap();
+        let began = Instant::now();
         assert_eq!(attempt(&counterparty, ATTEMPT).await, "not sent");
+        assert!(began.elapsed() < ATTEMPT / 2, "the handshake belongs to the connection's limit");
     }
-    drop(secure);
 }
