@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// Callers at a time.
 const CALLERS: usize = 64;
 /// Both sides alternate this often within a round, so that what else the machine does hits both.
-const SLICE: Duration = Duration::from_millis(250);
+pub const SLICE: Duration = Duration::from_millis(250);
 const INSERT: &str = "insert into plain (id, org_id, body) values ($1, $2, $3)";
 
 /// Measures claim and settle by groups against bare single-row inserts.
@@ -69,7 +69,11 @@ async fn commands(
     .await
 }
 
-async fn inserts(pool: &Pool, numbers: &Arc<AtomicU64>, length: Duration) -> Result<f64, Failure> {
+pub async fn inserts(
+    pool: &Pool,
+    numbers: &Arc<AtomicU64>,
+    length: Duration,
+) -> Result<f64, Failure> {
     let pool = pool.clone();
     rate(numbers, length, move |number| {
         let pool = pool.clone();

@@ -4,6 +4,7 @@
 //! whatever else the machine does hits both. Bare times are never reported. `scripts/bench` builds this
 //! and prints the table; `docs/speed.md` has the last one and what it means.
 
+mod courier;
 mod external;
 mod forms;
 mod ledger;
@@ -51,6 +52,13 @@ enum Command {
     },
     /// Be the provider that external commands call (started by the bench itself)
     Echo,
+    /// Be a worker that delivers commands (started by the bench itself)
+    Deliver {
+        /// The database
+        database: String,
+        /// The provider
+        provider: String,
+    },
 }
 
 /// How long and how often a form is measured.
@@ -87,6 +95,9 @@ fn main() -> ExitCode {
                 serve::serve(&database, provider.as_deref()).await
             }
             Some(Command::Echo) => serve::echo().await,
+            Some(Command::Deliver { database, provider }) => {
+                courier::deliver(&database, &provider).await
+            }
             None => measure(plan, &arguments.only).await,
         }
     });
@@ -110,6 +121,7 @@ async fn measure(plan: Plan, only: &[String]) -> Result<(), Failure> {
         ledger::grouped(plan, &mut table).await?;
     }
     external::on_postgres(plan, &wanted, &mut table).await?;
+    courier::on_postgres(plan, &wanted, &mut table).await?;
     if wanted("m") {
         memory::large_bodies(&mut table).await?;
     }

@@ -43,7 +43,7 @@ pub async fn large_bodies(table: &mut Table) -> Result<(), Failure> {
 }
 
 /// The high-water mark of a process's resident memory.
-fn peak_mib(id: u32) -> Result<f64, Failure> {
+pub fn peak_mib(id: u32) -> Result<f64, Failure> {
     let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
     let kib: f64 = status
         .lines()
