@@ -95,7 +95,9 @@ impl Reach {
                 )));
             }
         }
-        match base.literal() {
+        // `localhost` is the one name that means the same everywhere.
+        let localhost = || (host == "localhost").then_some(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        match base.literal().or_else(localhost) {
             Some(address) if !self.allows(address, base.scheme()) => Err(Error::config(format!(
                 "base_url: {address} is no public address; use one, or list its network under allow_networks"
             ))),
@@ -212,6 +214,7 @@ mod tests {
             ("http://pay.test", "unprotected"),
             ("http://10.0.0.1", "unprotected"),
             ("http://127.0.0.1", "no public address"),
+            ("http://localhost", "no public address"),
             ("https://169.254.169.254", "allow_networks"),
             ("https://[::ffff:10.0.0.1]", "allow_networks"),
         ] {

@@ -57,9 +57,9 @@ impl Template {
     }
 
     /// The path with `value` in its blank, encoded so that it can change nothing around it; nothing where it
-    /// cannot be encoded so: empty, `.` and `..` are no names of anything in a path.
+    /// cannot be encoded so: what is empty names nothing, and `.` and `..` are steps in a path.
     pub fn fill(&self, value: &str) -> Option<String> {
-        if matches!(value, "" | "." | "..") {
+        if value.is_empty() {
             return None;
         }
         let encoded = utf8_percent_encode(value, PLAIN).to_string();
@@ -93,6 +93,8 @@ mod tests {
         for value in ["", ".", ".."] {
             assert_eq!(path.fill(value), None, "{value:?}");
         }
+        assert_eq!(query.fill(""), None);
+        assert_eq!(query.fill("..").unwrap(), "/payments?order_id=..", "no step in a query");
         // A blank that is a part of a segment cannot become a step either.
         let part = Template::parse("/payments/.{reference}", Blank::Reference).unwrap();
         assert_eq!(part.fill("."), None);
