@@ -2,6 +2,7 @@
 
 use crate::Plan;
 use crate::load::{self, CONNECTIONS, Compose, Connection, Failure};
+use crate::processor::{Measured, Ratios, Spenders};
 use crate::sql;
 use crate::table::Table;
 use samekey_sim::{Cluster, Options, Process, Program};
@@ -21,6 +22,7 @@ const SWEEP_ROUNDS: usize = 10;
 pub struct Service {
     address: SocketAddr,
     pub process: Process,
+    spenders: Spenders,
     numbers: Arc<AtomicU64>,
 }
 
@@ -38,7 +40,14 @@ impl Service {
     fn of(program: Program) -> Result<Service, Failure> {
         let mut process = program.start()?;
         let address = process.address()?;
-        Ok(Service { address, process, numbers: Arc::new(AtomicU64::new(0)) })
+        let spenders = Spenders::of(process.id());
+        Ok(Service { address, process, spenders, numbers: Arc::new(AtomicU64::new(0)) })
+    }
+
+    /// The processor time of this database server counts as the service's own.
+    pub fn counted_with(mut self, cluster: &Cluster) -> Result<Service, Failure> {
+        self.spenders = self.spenders.with(cluster)?;
+        Ok(self)
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -46,12 +55,15 @@ impl Service {
     }
 
     /// One round of one form.
-    async fn round(&self, form: &Form, length: Duration) -> Result<f64, Failure> {
+    async fn round(&self, form: &Form, length: Duration) -> Result<Measured, Failure> {
         let numbers = match form.keys {
             Keys::New => Arc::clone(&self.numbers),
             Keys::Replayed => Arc::new(AtomicU64::new(0)),
         };
-        Ok(load::run(self.address, form.compose(), numbers, 201, length).await?.rate())
+        let before = self.spenders.spent()?;
+        let round = load::run(self.address, form.compose(), numbers, 201, length).await?;
+        let each = self.spenders.spent()?.since(before).each(round.answered);
+        Ok(Measured { rate: round.rate(), each })
     }
 
     async fn tell(&self, path: &str, word: &str) -> Result<(), Failure> {
@@ -120,10 +132,10 @@ pub async fn compare(
     plan: Plan,
     one: (&Service, Form),
     other: (&Service, Form),
-) -> Result<Vec<f64>, Failure> {
+) -> Result<Ratios, Failure> {
     one.0.round(&one.1, WARM_UP.min(plan.round)).await?;
     other.0.round(&other.1, WARM_UP.min(plan.round)).await?;
-    let mut ratios = Vec::new();
+    let mut ratios = Ratios::default();
     for round in 0..plan.rounds {
         // Who goes first alternates too, so that a slow drift favours nobody.
         let (mine, theirs) = if round % 2 == 0 {
@@ -133,9 +145,7 @@ pub async fn compare(
             let theirs = other.0.round(&other.1, plan.round).await?;
             (one.0.round(&one.1, plan.round).await?, theirs)
         };
-        let ratio = mine / theirs;
-        eprintln!("   round {}: {ratio:.2}  ({mine:.0} and {theirs:.0} a second)", round + 1);
-        ratios.push(ratio);
+        ratios.add(mine, theirs);
     }
     Ok(ratios)
 }
@@ -151,7 +161,7 @@ pub async fn on_postgres(
     }
     let cluster = Cluster::start(Options::default())?;
     let url = cluster.create_database("bench")?;
-    let service = Service::start(&url)?;
+    let service = Service::start(&url)?.counted_with(&cluster)?;
     if wanted("a") {
         let ratios = compare(plan, (&service, KEYED), (&service, PLAIN)).await?;
         table.ratio("a", "POST keyed / begin, insert, commit", &ratios, Some(0.70));
@@ -165,7 +175,7 @@ pub async fn on_postgres(
     }
     if wanted("c") {
         let full = cluster.create_database("full")?;
-        let full_service = Service::start(&full)?;
+        let full_service = Service::start(&full)?.counted_with(&cluster)?;
         full_service.round(&KEYED, WARM_UP).await?;
         fill(&full, plan.live, "now() + interval '30 days'").await?;
         let ratios = compare(plan, (&full_service, KEYED), (&service, KEYED)).await?;
@@ -186,7 +196,7 @@ async fn sweeping(
     table: &mut Table,
 ) -> Result<(), Failure> {
     let url = cluster.create_database("swept")?;
-    let service = Service::start(&url)?;
+    let service = Service::start(&url)?.counted_with(cluster)?;
     service.round(&KEYED, WARM_UP).await?;
     fill(&url, plan.old, "now() - interval '1 hour'").await?;
     service.tell("/sweep", "start").await?;

@@ -9,6 +9,7 @@ mod forms;
 mod ledger;
 mod load;
 mod memory;
+mod processor;
 mod serve;
 mod sql;
 mod table;

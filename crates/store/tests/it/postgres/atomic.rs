@@ -112,6 +112,28 @@ async fn t48_the_lock_timeout_covers_the_claim_only() {
     open.roll_back().await.unwrap();
 }
 
+/// A handler waits for locks as long as its role, its database or its pool lets it, never as a claim does.
+#[tokio::test]
+async fn t48_a_handler_has_the_lock_timeout_that_the_ledger_found() {
+    let fixture = with_payments().await;
+    let name: String =
+        fixture.outside.query_one("select current_database()", &[]).await.unwrap().get(0);
+    fixture.execute(&format!("alter database \"{name}\" set lock_timeout = '7s'")).await;
+    let ledger = fixture.another(1).await;
+    let timeout = async |open: &Open| -> String {
+        open.tx().query_one("show lock_timeout", &[]).await.unwrap().get(0)
+    };
+    let key = scope("org", "key");
+    let (open, seen) = claim(&ledger, &key, 1).await;
+    assert_eq!(timeout(&open).await, "7s");
+    open.settle(&key, &seen.record, &freed(&seen)).await.unwrap();
+    let (mut open, seen) = find(&ledger, &key).await;
+    let next = after(&seen.record, offer(2).counted_from(seen.now).state);
+    assert_eq!(open.reclaim(&key, &seen.record, &next).await.unwrap(), Swap::Written);
+    assert_eq!(timeout(&open).await, "7s");
+    open.roll_back().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_key_that_another_transaction_holds_is_busy_after_the_wait() {
     let fixture = with_payments().await;
