@@ -17,6 +17,12 @@ const REPLAYED_KEYS: u64 = 10_000;
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Rounds over which the table must not grow while the sweep works.
 const SWEEP_ROUNDS: usize = 10;
+/// Rounds before those, in which the table gets the room for dead rows that the server's vacuum leaves it:
+/// a fifth of the table, by default.
+const SETTLING_ROUNDS: usize = 5;
+/// How often the server of line d looks for what to vacuum. By default it is a minute, in which a bench is
+/// over; a table's size settles after a few of them, whatever they are.
+const SWEPT_VACUUM: &str = "5s";
 
 /// A service of the bench, started as a process of its own.
 pub struct Service {
@@ -183,45 +189,71 @@ pub async fn on_postgres(
         table.ratio("c", &what, &ratios, Some(0.80));
     }
     if wanted("d") {
-        sweeping(plan, &cluster, &service, table).await?;
+        sweeping(plan, table).await?;
     }
     Ok(())
 }
 
-/// Line d: the sweep deletes about as fast as orders come.
-async fn sweeping(
-    plan: Plan,
-    cluster: &Cluster,
-    still: &Service,
-    table: &mut Table,
-) -> Result<(), Failure> {
+/// Line d: as many keys become old as orders come, and the sweep removes them.
+///
+/// Keys are inserted with the time at which they become old: to make them old by an update would leave a second
+/// dead version of each row, and an entry in every index, that no service ever makes.
+async fn sweeping(plan: Plan, table: &mut Table) -> Result<(), Failure> {
+    let options = Options::default().setting("autovacuum_naptime", SWEPT_VACUUM);
+    let cluster = Cluster::start(options)?;
     let url = cluster.create_database("swept")?;
-    let service = Service::start(&url)?.counted_with(cluster)?;
+    let service = Service::start(&url)?.counted_with(&cluster)?;
+    let still_url = cluster.create_database("still")?;
+    let still = Service::start(&still_url)?.counted_with(&cluster)?;
+    still.round(&KEYED, WARM_UP).await?;
     service.round(&KEYED, WARM_UP).await?;
-    fill(&url, plan.old, "now() - interval '1 hour'").await?;
-    service.tell("/sweep", "start").await?;
-    let ratios = compare(plan, (&service, KEYED), (still, KEYED)).await?;
-    let what = format!("POST keyed while the sweep removes {} old rows / without", plan.old);
+    let rate = service.round(&KEYED, WARM_UP).await?.rate;
+    // The sweep rests while the other side is measured, so keys become old half as fast.
+    let seconds = plan.round.as_secs_f64() * plan.rounds as f64;
+    let removed = become_old(&url, rate * seconds, rate / 2.0).await?;
+    fill(&still_url, removed, "now() + interval '30 days'").await?;
+    let mut ratios = Ratios::default();
+    for _ in 0..plan.rounds {
+        service.tell("/sweep", "start").await?;
+        let mine = service.round(&KEYED, plan.round).await?;
+        service.tell("/sweep", "stop").await?;
+        ratios.add(mine, still.round(&KEYED, plan.round).await?);
+    }
+    let what = format!("POST keyed while the sweep removes as many, {removed} in all / without");
     table.ratio("d", &what, &ratios, Some(0.80));
+
+    let rounds = SETTLING_ROUNDS + SWEEP_ROUNDS;
+    let seconds = plan.round.as_secs_f64() * rounds as f64;
+    become_old(&url, rate * seconds, rate).await?;
+    service.tell("/sweep", "start").await?;
     let mut sizes = Vec::new();
-    for _ in 0..SWEEP_ROUNDS {
-        // Every key that a round made is made old, so that the sweep has as much to do as orders come.
-        service.round(&KEYED, plan.round).await?;
-        sql::execute(&url, "update samekey.keys set keep_until = now() - interval '1 hour'")
-            .await?;
-        sizes
-            .push(sql::number(&url, "select pg_total_relation_size('samekey.keys')").await? as f64);
+    for _ in 0..=rounds {
+        let bytes = "select pg_total_relation_size('samekey.keys')";
+        sizes.push(sql::number(&url, bytes).await? as f64);
+        if sizes.len() <= rounds {
+            service.round(&KEYED, plan.round).await?;
+        }
     }
     service.tell("/sweep", "stop").await?;
-    let (first, last) =
-        (sizes.first().copied().unwrap_or(1.0), sizes.last().copied().unwrap_or(1.0));
+    let (first, last) = (
+        sizes.get(SETTLING_ROUNDS).copied().unwrap_or(f64::NAN),
+        sizes.last().copied().unwrap_or(f64::NAN),
+    );
     table.add(
         "d",
-        "size of the keys' table after ten rounds / after the first",
+        "size of the keys' table after ten rounds of this / before",
         format!("{:.2}", last / first),
         "does not grow".to_owned(),
     );
     Ok(())
+}
+
+/// Adds so many finished keys, of which so many a second become old from now on.
+async fn become_old(url: &str, keys: f64, rate: f64) -> Result<u64, Failure> {
+    let keys = keys.max(1.0) as u64;
+    let pace = 1e6 / rate.max(1.0);
+    fill(url, keys, &format!("now() + n * {pace:.3} * interval '1 microsecond'")).await?;
+    Ok(keys)
 }
 
 /// Line e.
@@ -272,7 +304,7 @@ async fn fill(url: &str, rows: u64, keep_until: &str) -> Result<(), Failure> {
         url,
         &format!(
             "insert into samekey.keys (org_id, key, keep_until, {columns})
-             select 'bench', 'filled-' || md5(n::text), {keep_until}, {columns}
+             select 'bench', 'filled-' || md5(clock_timestamp()::text || n), {keep_until}, {columns}
              from generate_series(1, {rows}) n,
                   (select {columns} from samekey.keys where state = 'done' limit 1) pattern"
         ),

@@ -35,9 +35,6 @@ struct Arguments {
     /// Live keys of line c, in thousands
     #[arg(long, default_value_t = 5_000)]
     live: u64,
-    /// Old rows of line d, in thousands
-    #[arg(long, default_value_t = 1_000)]
-    old: u64,
 }
 
 #[derive(Subcommand)]
@@ -63,8 +60,6 @@ pub struct Plan {
     pub rounds: usize,
     /// Live keys of line c.
     pub live: u64,
-    /// Old rows of line d.
-    pub old: u64,
 }
 
 fn main() -> ExitCode {
@@ -73,7 +68,6 @@ fn main() -> ExitCode {
         round: Duration::from_secs(arguments.seconds.clamp(1, 60)),
         rounds: arguments.rounds.clamp(1, 50),
         live: arguments.live * 1_000,
-        old: arguments.old * 1_000,
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
