@@ -13,7 +13,7 @@ const LOCK_WAIT_MS_MAX: u128 = 60_000;
 
 /// The words of one ledger.
 pub(crate) struct Phrases {
-    /// Begins a transaction.
+    /// Begins a transaction of the isolation level that we need, whatever the session's own is.
     pub(crate) begin: &'static str,
     /// Begins a transaction whose commit is kept as the ledger asks for.
     pub(crate) begin_durably: String,
@@ -31,6 +31,14 @@ pub(crate) struct Phrases {
 }
 
 const BEGIN: &str = "begin isolation level read committed read write";
+
+/// Begins a transaction as the session begins them. To say a level costs the server more than to begin.
+#[cfg(feature = "postgres")]
+pub(crate) const BEGIN_PLAINLY: &str = "begin";
+
+/// The isolation level that our statements are written for.
+#[cfg(feature = "postgres")]
+pub(crate) const ISOLATION: &str = "read committed";
 
 impl Phrases {
     /// The words for a server that says this of itself.

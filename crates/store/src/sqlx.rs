@@ -136,7 +136,7 @@ impl SqlxLedger {
         session.batch(self.phrases.savepoint.clone(), Phase::BeforeCommit).await?;
         let open = |session, started| Open { session, phrases: Arc::clone(&self.phrases), started };
         if let Some(row) = rows.first() {
-            if let Some(words) = self.phrases.make_durable(cells::get(row, 1)?) {
+            if let Some(words) = self.phrases.make_durable(cells::get(row, 2)?) {
                 session.batch(words, Phase::BeforeCommit).await?;
             }
             let now = Time::from_micros(cells::get::<Moment>(row, 0)?.0);

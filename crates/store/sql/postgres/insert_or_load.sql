@@ -14,5 +14,6 @@ values (
 )
 on conflict (org_id, key) do nothing
 returning
-  now() as seen_at, current_setting('synchronous_commit') as synchronous_commit,
+  now() as seen_at, current_setting('transaction_isolation') as isolation,
+  current_setting('synchronous_commit') as synchronous_commit,
   set_config('lock_timeout', $25, true) as lock_timeout

@@ -18,7 +18,7 @@ use super::value::{Moment, Span};
 use super::{Core, PostgresLedger, sql};
 use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
 use crate::error::{Kind, StoreError};
-use crate::phrases::{BEGINS_MAX, lock_timeout, lock_wait};
+use crate::phrases::{BEGIN_PLAINLY, BEGINS_MAX, ISOLATION, lock_timeout, lock_wait};
 use crate::row::{Row, check_offer, check_settlement, check_swap};
 use crate::{Ledger, Seen, Swap};
 use deadpool_postgres::ClientWrapper;
@@ -29,6 +29,7 @@ use samekey_core::time::Time;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// An open transaction of the caller's, with a key's row in it.
@@ -116,7 +117,8 @@ impl AtomicLedger for PostgresLedger {
     }
 }
 
-/// One try; nothing where the row that stood in the way is gone.
+/// One try; nothing where another one is needed: the row that stood in the way is gone, or the session
+/// begins its transactions with another isolation level.
 async fn begin_once(
     core: &Arc<Core>,
     scope: &Scope,
@@ -139,9 +141,11 @@ async fn begin_once(
     parameters.extend(cells.all());
     let (bound, unbound) = (lock_wait(wait), &core.phrases.lock_timeout);
     parameters.extend([&bound as Cell<'_>, unbound]);
+    let otherwise = core.begins_otherwise.load(Ordering::Relaxed);
+    let begin = if otherwise { core.phrases.begin } else { BEGIN_PLAINLY };
     // First polled in this order, they are sent in this order, without waiting for one another.
     let work = join3(
-        connection.batch_execute(core.phrases.begin),
+        connection.batch_execute(begin),
         connection.run(&ready, &parameters),
         connection.batch_execute(&core.phrases.savepoint),
     );
@@ -168,6 +172,13 @@ async fn begin_once(
         settle: Some(settle),
     };
     if let Some(row) = rows.first() {
+        let isolation: &str = row.try_get(1).map_err(|_| failure::column())?;
+        if isolation != ISOLATION {
+            // From here on every transaction says which one it needs.
+            core.begins_otherwise.store(true, Ordering::Relaxed);
+            connection.roll_back().await;
+            return Ok(None);
+        }
         let now = claimed_at(core, &connection, row).await?;
         return Ok(Some(Begun::Claimed(open(connection, now), cells::inserted(offer, now))));
     }
@@ -193,7 +204,7 @@ async fn claimed_at(
     row: &tokio_postgres::Row,
 ) -> Result<Time, StoreError> {
     let now: Moment = row.try_get(0).map_err(|_| failure::column())?;
-    let kept: &str = row.try_get(1).map_err(|_| failure::column())?;
+    let kept: &str = row.try_get(2).map_err(|_| failure::column())?;
     if let Some(words) = core.phrases.make_durable(kept) {
         let set = connection.batch_execute(&words);
         within(ANSWER_TIME_MAX, Phase::BeforeCommit, set).await?.map_err(before_commit)?;

@@ -425,6 +425,23 @@ async fn p09_a_handlers_savepoints_do_not_hide_ours() {
     assert_eq!(fixture.ledger.load(&key).await.unwrap().record, next);
 }
 
+/// So may the isolation level that a session begins with. A claim that finds another one begins again.
+#[tokio::test]
+async fn a_transaction_is_isolated_as_it_was_when_the_ledger_was_opened() {
+    let fixture = Fixture::with(1, Options::default()).await;
+    let client = fixture.ledger.pool().get().await.unwrap();
+    client.batch_execute("set default_transaction_isolation = serializable").await.unwrap();
+    drop(client);
+    for name in ["first", "second"] {
+        let key = scope("org", name);
+        let (open, seen) = claim(&fixture.ledger, &key, 1).await;
+        let setting = "select current_setting('transaction_isolation')";
+        let found: String = open.tx().query_one(setting, &[]).await.unwrap().get(0);
+        assert_eq!(found, "read committed", "{name}");
+        open.settle(&key, &seen.record, &freed(&seen)).await.unwrap();
+    }
+}
+
 /// How commits are kept may be changed for the role, the database or a session of the pool while a
 /// service runs.
 #[tokio::test]
