@@ -50,7 +50,7 @@ pub struct Resolve {
     target: Target,
     /// What you looked at, as `keys list` and `keys show` print it; if the key has changed since,
     /// nothing is decided
-    #[arg(long, value_name = "VIEW")]
+    #[arg(long, value_name = "VIEW", value_parser = view)]
     view: String,
     /// What happened
     #[arg(long = "as", value_enum, value_name = "WHAT")]
@@ -75,10 +75,27 @@ pub struct Forget {
     #[command(flatten)]
     target: Target,
     /// What you looked at, as `keys show` prints it
-    #[arg(long, value_name = "VIEW")]
+    #[arg(long, value_name = "VIEW", value_parser = view)]
     view: String,
     #[command(flatten)]
     person: PersonFlags,
+}
+
+/// A view as it is printed: fence, revision and the beginning of the owner's token. Another text was never
+/// one, and is no sign that the key has changed.
+fn view(text: &str) -> Result<String, &'static str> {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let token = |text: &str| text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let parts =
+        text.split_once('-').and_then(|(numbers, owner)| Some((numbers.split_once('.')?, owner)));
+    match parts {
+        Some(((fence, revision), owner)) if number(fence) && number(revision) && token(owner) => {
+            Ok(text.to_owned())
+        }
+        Some(_) | None => {
+            Err("expected a view as `samekey keys show` prints it, such as 3.7-9f2c01ab")
+        }
+    }
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
