@@ -1,9 +1,10 @@
 //! Lines i, j, k and l: commands through the outbox, from enqueuing to their end.
 
 use crate::Plan;
-use crate::ledger::{SLICE, inserts};
+use crate::ledger::{SLICE, Side, inserts};
 use crate::load::Failure;
 use crate::memory::peak_mib;
+use crate::processor::{Ratios, Spenders};
 use crate::sql;
 use crate::table::Table;
 use samekey::core::key::Org;
@@ -43,7 +44,7 @@ pub async fn on_postgres(
     let provider = format!("http://{}", echo.address()?);
     if wanted("i") {
         let outbox = Outboxed::open(&cluster.create_database("courier")?, &provider, 1).await?;
-        let ratios = against_inserts(plan, &outbox).await?;
+        let ratios = against_inserts(plan, &cluster, &outbox).await?;
         let what = "command enqueued, delivered and settled / a bare single-row insert";
         table.ratio("i", what, &ratios, Some(0.25));
         outbox.end().await?;
@@ -51,7 +52,7 @@ pub async fn on_postgres(
     if wanted("j") {
         let one = Outboxed::open(&cluster.create_database("one")?, &provider, 1).await?;
         let two = Outboxed::open(&cluster.create_database("two")?, &provider, 2).await?;
-        let ratios = against(plan, &two, &one).await?;
+        let ratios = against(plan, &cluster, &two, &one).await?;
         table.ratio("j", "the same with two couriers / with one", &ratios, Some(1.00));
         one.end().await?;
         two.end().await?;
@@ -61,7 +62,7 @@ pub async fn on_postgres(
         let url = cluster.create_database("many")?;
         let many = Outboxed::open(&url, &provider, 1).await?;
         finish(&url).await?;
-        let ratios = against(plan, &many, &few).await?;
+        let ratios = against(plan, &cluster, &many, &few).await?;
         let what = format!("the same with {FINISHED} finished commands / with few");
         table.ratio("k", &what, &ratios, Some(0.90));
         few.end().await?;
@@ -124,8 +125,8 @@ impl Outboxed {
         Ok(Outboxed { courier, pool, running, room, ended, numbers: Arc::default() })
     }
 
-    /// How many commands a second end, with [`IN_FLIGHT`] of them on their way.
-    async fn rate(&self, length: Duration) -> Result<f64, Failure> {
+    /// How many commands end, and in what time, with [`IN_FLIGHT`] of them on their way.
+    async fn run(&self, length: Duration) -> Result<(u64, Duration), Failure> {
         let began = Instant::now();
         let before = self.ended.load(Ordering::Relaxed);
         let ends = tokio::time::Instant::from_std(began + length);
@@ -150,7 +151,7 @@ impl Outboxed {
         }
         self.all_ended().await?;
         let done = self.ended.load(Ordering::Relaxed) - before;
-        Ok(done as f64 / began.elapsed().as_secs_f64())
+        Ok((done, began.elapsed()))
     }
 
     async fn all_ended(&self) -> Result<(), Failure> {
@@ -186,44 +187,55 @@ fn command(number: u64) -> Result<NewCommand, Failure> {
     })
 }
 
-async fn against_inserts(plan: Plan, outbox: &Outboxed) -> Result<Vec<f64>, Failure> {
+async fn against_inserts(
+    plan: Plan,
+    cluster: &Cluster,
+    outbox: &Outboxed,
+) -> Result<Ratios, Failure> {
     let inserted = Arc::new(AtomicU64::new(0));
-    outbox.rate(Duration::from_secs(1)).await?;
+    outbox.run(Duration::from_secs(1)).await?;
     inserts(&outbox.pool, &inserted, Duration::from_secs(1)).await?;
-    let mut ratios = Vec::new();
-    let slices = plan.round.as_millis().div_ceil(SLICE.as_millis());
-    for round in 0..plan.rounds {
-        let (mut mine, mut theirs) = (0.0, 0.0);
-        for _ in 0..slices {
-            mine += outbox.rate(SLICE).await?;
-            theirs += inserts(&outbox.pool, &inserted, SLICE).await?;
+    let spenders = Spenders::of(std::process::id()).with(cluster)?;
+    let mut ratios = Ratios::default();
+    for _ in 0..plan.rounds {
+        let (mut mine, mut theirs) = (Side::default(), Side::default());
+        for _ in 0..slices(plan) {
+            let before = spenders.spent()?;
+            mine.add(outbox.run(SLICE).await?, spenders.spent()?.since(before));
+            let before = spenders.spent()?;
+            let done = inserts(&outbox.pool, &inserted, SLICE).await?;
+            theirs.add(done, spenders.spent()?.since(before));
         }
-        say(round, mine / slices as f64, theirs / slices as f64);
-        ratios.push(mine / theirs);
+        ratios.add(mine.measured(), theirs.measured());
     }
     Ok(ratios)
 }
 
-async fn against(plan: Plan, mine: &Outboxed, theirs: &Outboxed) -> Result<Vec<f64>, Failure> {
-    mine.rate(Duration::from_secs(1)).await?;
-    theirs.rate(Duration::from_secs(1)).await?;
-    let mut ratios = Vec::new();
-    let slices = plan.round.as_millis().div_ceil(SLICE.as_millis());
-    for round in 0..plan.rounds {
-        let (mut one, mut other) = (0.0, 0.0);
-        for _ in 0..slices {
-            one += mine.rate(SLICE).await?;
-            other += theirs.rate(SLICE).await?;
+async fn against(
+    plan: Plan,
+    cluster: &Cluster,
+    mine: &Outboxed,
+    theirs: &Outboxed,
+) -> Result<Ratios, Failure> {
+    mine.run(Duration::from_secs(1)).await?;
+    theirs.run(Duration::from_secs(1)).await?;
+    let spenders = Spenders::of(std::process::id()).with(cluster)?;
+    let mut ratios = Ratios::default();
+    for _ in 0..plan.rounds {
+        let (mut one, mut other) = (Side::default(), Side::default());
+        for _ in 0..slices(plan) {
+            let before = spenders.spent()?;
+            one.add(mine.run(SLICE).await?, spenders.spent()?.since(before));
+            let before = spenders.spent()?;
+            other.add(theirs.run(SLICE).await?, spenders.spent()?.since(before));
         }
-        say(round, one / slices as f64, other / slices as f64);
-        ratios.push(one / other);
+        ratios.add(one.measured(), other.measured());
     }
     Ok(ratios)
 }
 
-fn say(round: usize, mine: f64, theirs: f64) {
-    let ratio = mine / theirs;
-    eprintln!("   round {}: {ratio:.2}  ({mine:.0} and {theirs:.0} a second)", round + 1);
+fn slices(plan: Plan) -> u128 {
+    plan.round.as_millis().div_ceil(SLICE.as_millis())
 }
 
 /// A million commands that have succeeded within the last month.

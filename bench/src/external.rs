@@ -24,6 +24,7 @@ pub async fn on_postgres(
     let mut echo = Program::at(std::env::current_exe()?).arg("echo").start()?;
     let provider = format!("http://{}", echo.address()?);
     let service = Service::with_provider(&cluster.create_database("external")?, &provider)?;
+    let service = service.counted_with(&cluster)?;
     if wanted("g") {
         let ratios = compare(plan, (&service, EXTERNAL), (&service, BY_HAND)).await?;
         let what = "external command / the same call between two autocommit inserts";
@@ -31,7 +32,7 @@ pub async fn on_postgres(
     }
     if wanted("h") {
         let url = cluster.create_database("waiting")?;
-        let waiting = Service::with_provider(&url, &provider)?;
+        let waiting = Service::with_provider(&url, &provider)?.counted_with(&cluster)?;
         fill(&url).await?;
         let ratios = compare(plan, (&waiting, EXTERNAL), (&service, EXTERNAL)).await?;
         let what = format!("external command while {UNKNOWN} unknown records wait / without");

@@ -2,6 +2,7 @@
 
 use crate::Plan;
 use crate::load::{self, CONNECTIONS, Compose, Connection, Failure};
+use crate::processor::{Measured, Ratios, Spenders};
 use crate::sql;
 use crate::table::Table;
 use samekey_sim::{Cluster, Options, Process, Program};
@@ -16,11 +17,18 @@ const REPLAYED_KEYS: u64 = 10_000;
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Rounds over which the table must not grow while the sweep works.
 const SWEEP_ROUNDS: usize = 10;
+/// Rounds before those, in which the table gets the room for dead rows that the server's vacuum leaves it:
+/// a fifth of the table, by default.
+const SETTLING_ROUNDS: usize = 5;
+/// How often the server of line d looks for what to vacuum. By default it is a minute, in which a bench is
+/// over; a table's size settles after a few of them, whatever they are.
+const SWEPT_VACUUM: &str = "5s";
 
 /// A service of the bench, started as a process of its own.
 pub struct Service {
     address: SocketAddr,
     pub process: Process,
+    spenders: Spenders,
     numbers: Arc<AtomicU64>,
 }
 
@@ -38,7 +46,14 @@ impl Service {
     fn of(program: Program) -> Result<Service, Failure> {
         let mut process = program.start()?;
         let address = process.address()?;
-        Ok(Service { address, process, numbers: Arc::new(AtomicU64::new(0)) })
+        let spenders = Spenders::of(process.id());
+        Ok(Service { address, process, spenders, numbers: Arc::new(AtomicU64::new(0)) })
+    }
+
+    /// The processor time of this database server counts as the service's own.
+    pub fn counted_with(mut self, cluster: &Cluster) -> Result<Service, Failure> {
+        self.spenders = self.spenders.with(cluster)?;
+        Ok(self)
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -46,12 +61,15 @@ impl Service {
     }
 
     /// One round of one form.
-    async fn round(&self, form: &Form, length: Duration) -> Result<f64, Failure> {
+    async fn round(&self, form: &Form, length: Duration) -> Result<Measured, Failure> {
         let numbers = match form.keys {
             Keys::New => Arc::clone(&self.numbers),
             Keys::Replayed => Arc::new(AtomicU64::new(0)),
         };
-        Ok(load::run(self.address, form.compose(), numbers, 201, length).await?.rate())
+        let before = self.spenders.spent()?;
+        let round = load::run(self.address, form.compose(), numbers, 201, length).await?;
+        let each = self.spenders.spent()?.since(before).each(round.answered);
+        Ok(Measured { rate: round.rate(), each })
     }
 
     async fn tell(&self, path: &str, word: &str) -> Result<(), Failure> {
@@ -120,10 +138,10 @@ pub async fn compare(
     plan: Plan,
     one: (&Service, Form),
     other: (&Service, Form),
-) -> Result<Vec<f64>, Failure> {
+) -> Result<Ratios, Failure> {
     one.0.round(&one.1, WARM_UP.min(plan.round)).await?;
     other.0.round(&other.1, WARM_UP.min(plan.round)).await?;
-    let mut ratios = Vec::new();
+    let mut ratios = Ratios::default();
     for round in 0..plan.rounds {
         // Who goes first alternates too, so that a slow drift favours nobody.
         let (mine, theirs) = if round % 2 == 0 {
@@ -133,9 +151,7 @@ pub async fn compare(
             let theirs = other.0.round(&other.1, plan.round).await?;
             (one.0.round(&one.1, plan.round).await?, theirs)
         };
-        let ratio = mine / theirs;
-        eprintln!("   round {}: {ratio:.2}  ({mine:.0} and {theirs:.0} a second)", round + 1);
-        ratios.push(ratio);
+        ratios.add(mine, theirs);
     }
     Ok(ratios)
 }
@@ -151,7 +167,7 @@ pub async fn on_postgres(
     }
     let cluster = Cluster::start(Options::default())?;
     let url = cluster.create_database("bench")?;
-    let service = Service::start(&url)?;
+    let service = Service::start(&url)?.counted_with(&cluster)?;
     if wanted("a") {
         let ratios = compare(plan, (&service, KEYED), (&service, PLAIN)).await?;
         table.ratio("a", "POST keyed / begin, insert, commit", &ratios, Some(0.70));
@@ -165,7 +181,7 @@ pub async fn on_postgres(
     }
     if wanted("c") {
         let full = cluster.create_database("full")?;
-        let full_service = Service::start(&full)?;
+        let full_service = Service::start(&full)?.counted_with(&cluster)?;
         full_service.round(&KEYED, WARM_UP).await?;
         fill(&full, plan.live, "now() + interval '30 days'").await?;
         let ratios = compare(plan, (&full_service, KEYED), (&service, KEYED)).await?;
@@ -173,45 +189,71 @@ pub async fn on_postgres(
         table.ratio("c", &what, &ratios, Some(0.80));
     }
     if wanted("d") {
-        sweeping(plan, &cluster, &service, table).await?;
+        sweeping(plan, table).await?;
     }
     Ok(())
 }
 
-/// Line d: the sweep deletes about as fast as orders come.
-async fn sweeping(
-    plan: Plan,
-    cluster: &Cluster,
-    still: &Service,
-    table: &mut Table,
-) -> Result<(), Failure> {
+/// Line d: as many keys become old as orders come, and the sweep removes them.
+///
+/// Keys are inserted with the time at which they become old: to make them old by an update would leave a second
+/// dead version of each row, and an entry in every index, that no service ever makes.
+async fn sweeping(plan: Plan, table: &mut Table) -> Result<(), Failure> {
+    let options = Options::default().setting("autovacuum_naptime", SWEPT_VACUUM);
+    let cluster = Cluster::start(options)?;
     let url = cluster.create_database("swept")?;
-    let service = Service::start(&url)?;
+    let service = Service::start(&url)?.counted_with(&cluster)?;
+    let still_url = cluster.create_database("still")?;
+    let still = Service::start(&still_url)?.counted_with(&cluster)?;
+    still.round(&KEYED, WARM_UP).await?;
     service.round(&KEYED, WARM_UP).await?;
-    fill(&url, plan.old, "now() - interval '1 hour'").await?;
-    service.tell("/sweep", "start").await?;
-    let ratios = compare(plan, (&service, KEYED), (still, KEYED)).await?;
-    let what = format!("POST keyed while the sweep removes {} old rows / without", plan.old);
+    let rate = service.round(&KEYED, WARM_UP).await?.rate;
+    // The sweep rests while the other side is measured, so keys become old half as fast.
+    let seconds = plan.round.as_secs_f64() * plan.rounds as f64;
+    let removed = become_old(&url, rate * seconds, rate / 2.0).await?;
+    fill(&still_url, removed, "now() + interval '30 days'").await?;
+    let mut ratios = Ratios::default();
+    for _ in 0..plan.rounds {
+        service.tell("/sweep", "start").await?;
+        let mine = service.round(&KEYED, plan.round).await?;
+        service.tell("/sweep", "stop").await?;
+        ratios.add(mine, still.round(&KEYED, plan.round).await?);
+    }
+    let what = format!("POST keyed while the sweep removes as many, {removed} in all / without");
     table.ratio("d", &what, &ratios, Some(0.80));
+
+    let rounds = SETTLING_ROUNDS + SWEEP_ROUNDS;
+    let seconds = plan.round.as_secs_f64() * rounds as f64;
+    become_old(&url, rate * seconds, rate).await?;
+    service.tell("/sweep", "start").await?;
     let mut sizes = Vec::new();
-    for _ in 0..SWEEP_ROUNDS {
-        // Every key that a round made is made old, so that the sweep has as much to do as orders come.
-        service.round(&KEYED, plan.round).await?;
-        sql::execute(&url, "update samekey.keys set keep_until = now() - interval '1 hour'")
-            .await?;
-        sizes
-            .push(sql::number(&url, "select pg_total_relation_size('samekey.keys')").await? as f64);
+    for _ in 0..=rounds {
+        let bytes = "select pg_total_relation_size('samekey.keys')";
+        sizes.push(sql::number(&url, bytes).await? as f64);
+        if sizes.len() <= rounds {
+            service.round(&KEYED, plan.round).await?;
+        }
     }
     service.tell("/sweep", "stop").await?;
-    let (first, last) =
-        (sizes.first().copied().unwrap_or(1.0), sizes.last().copied().unwrap_or(1.0));
+    let (first, last) = (
+        sizes.get(SETTLING_ROUNDS).copied().unwrap_or(f64::NAN),
+        sizes.last().copied().unwrap_or(f64::NAN),
+    );
     table.add(
         "d",
-        "size of the keys' table after ten rounds / after the first",
+        "size of the keys' table after ten rounds of this / before",
         format!("{:.2}", last / first),
         "does not grow".to_owned(),
     );
     Ok(())
+}
+
+/// Adds so many finished keys, of which so many a second become old from now on.
+async fn become_old(url: &str, keys: f64, rate: f64) -> Result<u64, Failure> {
+    let keys = keys.max(1.0) as u64;
+    let pace = 1e6 / rate.max(1.0);
+    fill(url, keys, &format!("now() + n * {pace:.3} * interval '1 microsecond'")).await?;
+    Ok(keys)
 }
 
 /// Line e.
@@ -262,7 +304,7 @@ async fn fill(url: &str, rows: u64, keep_until: &str) -> Result<(), Failure> {
         url,
         &format!(
             "insert into samekey.keys (org_id, key, keep_until, {columns})
-             select 'bench', 'filled-' || md5(n::text), {keep_until}, {columns}
+             select 'bench', 'filled-' || md5(clock_timestamp()::text || n), {keep_until}, {columns}
              from generate_series(1, {rows}) n,
                   (select {columns} from samekey.keys where state = 'done' limit 1) pattern"
         ),

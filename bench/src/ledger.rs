@@ -2,6 +2,7 @@
 
 use crate::Plan;
 use crate::load::Failure;
+use crate::processor::{Measured, Ratios, Spenders, Spent};
 use crate::table::Table;
 use samekey::core::fingerprint::{Digest, V1};
 use samekey::core::key::{Key, Org, Scope};
@@ -37,32 +38,53 @@ pub async fn grouped(plan: Plan, table: &mut Table) -> Result<(), Failure> {
     .await?;
     let ledger = Arc::new(PostgresLedger::open(pool.clone(), Options::default()).await?);
     let numbers = Arc::new(AtomicU64::new(0));
-    let mut ratios = Vec::new();
+    let spenders = Spenders::of(std::process::id()).with(&cluster)?;
+    let mut ratios = Ratios::default();
     commands(&ledger, &numbers, Duration::from_secs(1)).await?;
     inserts(&pool, &numbers, Duration::from_secs(1)).await?;
-    for round in 0..plan.rounds {
-        let (mut mine, mut theirs) = (0.0, 0.0);
-        let slices = plan.round.as_millis().div_ceil(SLICE.as_millis());
+    let slices = plan.round.as_millis().div_ceil(SLICE.as_millis());
+    for _ in 0..plan.rounds {
+        let (mut mine, mut theirs) = (Side::default(), Side::default());
         for _ in 0..slices {
-            mine += commands(&ledger, &numbers, SLICE).await?;
-            theirs += inserts(&pool, &numbers, SLICE).await?;
+            let before = spenders.spent()?;
+            mine.add(commands(&ledger, &numbers, SLICE).await?, spenders.spent()?.since(before));
+            let before = spenders.spent()?;
+            theirs.add(inserts(&pool, &numbers, SLICE).await?, spenders.spent()?.since(before));
         }
-        let ratio = mine / theirs;
-        let (mine, theirs) = (mine / slices as f64, theirs / slices as f64);
-        eprintln!("   round {}: {ratio:.2}  ({mine:.0} and {theirs:.0} a second)", round + 1);
-        ratios.push(ratio);
+        ratios.add(mine.measured(), theirs.measured());
     }
     table.ratio("f", "grouped claim + settle / a bare single-row insert", &ratios, Some(1.50));
     Ok(())
+}
+
+/// One side's slices of a round.
+#[derive(Default)]
+pub struct Side {
+    done: u64,
+    took: Duration,
+    spent: Spent,
+}
+
+impl Side {
+    pub fn add(&mut self, (done, took): (u64, Duration), spent: Spent) {
+        self.done += done;
+        self.took += took;
+        self.spent = self.spent.plus(spent);
+    }
+
+    pub fn measured(&self) -> Measured {
+        let rate = self.done as f64 / self.took.as_secs_f64();
+        Measured { rate, each: self.spent.each(self.done) }
+    }
 }
 
 async fn commands(
     ledger: &Arc<PostgresLedger>,
     numbers: &Arc<AtomicU64>,
     length: Duration,
-) -> Result<f64, Failure> {
+) -> Result<(u64, Duration), Failure> {
     let ledger = Arc::clone(ledger);
-    rate(numbers, length, move |number| {
+    run(numbers, length, move |number| {
         let ledger = Arc::clone(&ledger);
         async move { command(&ledger, number).await }
     })
@@ -73,9 +95,9 @@ pub async fn inserts(
     pool: &Pool,
     numbers: &Arc<AtomicU64>,
     length: Duration,
-) -> Result<f64, Failure> {
+) -> Result<(u64, Duration), Failure> {
     let pool = pool.clone();
-    rate(numbers, length, move |number| {
+    run(numbers, length, move |number| {
         let pool = pool.clone();
         async move {
             let client = pool.get().await?;
@@ -120,8 +142,12 @@ async fn command(ledger: &PostgresLedger, number: u64) -> Result<(), Failure> {
     }
 }
 
-/// How many a second [`CALLERS`] callers get done.
-async fn rate<F, W>(numbers: &Arc<AtomicU64>, length: Duration, work: W) -> Result<f64, Failure>
+/// How many [`CALLERS`] callers get done, and how long that took.
+async fn run<F, W>(
+    numbers: &Arc<AtomicU64>,
+    length: Duration,
+    work: W,
+) -> Result<(u64, Duration), Failure>
 where
     W: Fn(u64) -> F + Send + Sync + 'static,
     F: Future<Output = Result<(), Failure>> + Send,
@@ -145,5 +171,5 @@ where
     for caller in callers {
         done += caller.await??;
     }
-    Ok(done as f64 / began.elapsed().as_secs_f64())
+    Ok((done, began.elapsed()))
 }

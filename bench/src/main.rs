@@ -10,6 +10,7 @@ mod forms;
 mod ledger;
 mod load;
 mod memory;
+mod processor;
 mod serve;
 mod sql;
 mod table;
@@ -35,9 +36,6 @@ struct Arguments {
     /// Live keys of line c, in thousands
     #[arg(long, default_value_t = 5_000)]
     live: u64,
-    /// Old rows of line d, in thousands
-    #[arg(long, default_value_t = 1_000)]
-    old: u64,
 }
 
 #[derive(Subcommand)]
@@ -70,8 +68,6 @@ pub struct Plan {
     pub rounds: usize,
     /// Live keys of line c.
     pub live: u64,
-    /// Old rows of line d.
-    pub old: u64,
 }
 
 fn main() -> ExitCode {
@@ -80,7 +76,6 @@ fn main() -> ExitCode {
         round: Duration::from_secs(arguments.seconds.clamp(1, 60)),
         rounds: arguments.rounds.clamp(1, 50),
         live: arguments.live * 1_000,
-        old: arguments.old * 1_000,
     };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

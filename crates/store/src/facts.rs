@@ -48,6 +48,7 @@ pub(crate) struct Facts {
     pub(crate) synchronous_commit: String,
     pub(crate) isolation: String,
     pub(crate) read_only: String,
+    pub(crate) lock_timeout: String,
     pub(crate) has_schema: bool,
 }
 

@@ -13,42 +13,80 @@ const LOCK_WAIT_MS_MAX: u128 = 60_000;
 
 /// The words of one ledger.
 pub(crate) struct Phrases {
-    /// Begins a transaction.
-    pub(crate) begin: String,
-    /// Follows the claim: what comes then is not bound by its lock timeout, and can be undone without
-    /// it.
-    pub(crate) after_claim: String,
+    /// Begins a transaction of the isolation level that we need, whatever the session's own is.
+    pub(crate) begin: &'static str,
+    /// Begins a transaction whose commit is kept as the ledger asks for.
+    pub(crate) begin_durably: String,
+    /// Follows a claim: what comes then can be undone without it.
+    pub(crate) savepoint: String,
+    /// Follows the taking of a free row, in place of the savepoint alone: what comes then is not bound by
+    /// its lock timeout either.
+    pub(crate) after_reclaim: String,
     /// Takes back everything since the claim.
     pub(crate) undo: String,
+    /// The `lock_timeout` of what is not a claim.
+    pub(crate) lock_timeout: String,
+    /// The `synchronous_commit` that a transaction has to have; nothing where any will do.
+    synchronous_commit: Option<&'static str>,
 }
+
+const BEGIN: &str = "begin isolation level read committed read write";
+
+/// Begins a transaction as the session begins them. To say a level costs the server more than to begin.
+#[cfg(feature = "postgres")]
+pub(crate) const BEGIN_PLAINLY: &str = "begin";
+
+/// The isolation level that our statements are written for.
+#[cfg(feature = "postgres")]
+pub(crate) const ISOLATION: &str = "read committed";
 
 impl Phrases {
     /// The words for a server that says this of itself.
     ///
     /// How a commit is kept can be changed for a role or a database while a service runs, so each
-    /// transaction asks for what was found, and judged, when the ledger was opened.
+    /// transaction has what was found, and judged, when the ledger was opened. So it is with the lock
+    /// timeout that a handler has.
     ///
     /// A savepoint of the same name hides an earlier one, and a handler's would hide ours: what it had
     /// written before would survive its refusal. So each ledger has a name that nobody can know; one a
     /// transaction would fill the server's statistics with as many statements.
     pub(crate) fn of(facts: &Facts, durability: Durability) -> Phrases {
-        let mut begin = "begin isolation level read committed read write".to_owned();
-        match durability {
-            Durability::Required => {
-                begin.push_str("; set local synchronous_commit = ");
-                begin.push_str(known(&facts.synchronous_commit));
-            }
-            Durability::Waived => {}
-        }
+        let synchronous_commit = match durability {
+            Durability::Required => Some(known(&facts.synchronous_commit)),
+            Durability::Waived => None,
+        };
+        let kept =
+            synchronous_commit.map_or(String::new(), |word| format!("; {}", set_commit(word)));
+        let lock_timeout = duration(&facts.lock_timeout).to_owned();
         // The standard library seeds its hashers from the operating system's randomness.
         let unknown = std::collections::hash_map::RandomState::new().build_hasher().finish();
-        let savepoint = format!("samekey_handler_{unknown:016x}");
+        let name = format!("samekey_handler_{unknown:016x}");
+        let savepoint = format!("savepoint {name}");
         Phrases {
-            begin,
-            after_claim: format!("set local lock_timeout to default; savepoint {savepoint}"),
-            undo: format!("rollback to savepoint {savepoint}"),
+            begin: BEGIN,
+            begin_durably: format!("{BEGIN}{kept}"),
+            after_reclaim: format!("set local lock_timeout = '{lock_timeout}'{kept}; {savepoint}"),
+            savepoint,
+            undo: format!("rollback to savepoint {name}"),
+            lock_timeout,
+            synchronous_commit,
         }
     }
+
+    /// What a transaction that has this `synchronous_commit` is to be told, if anything.
+    pub(crate) fn make_durable(&self, found: &str) -> Option<String> {
+        self.synchronous_commit.filter(|word| *word != found).map(set_commit)
+    }
+}
+
+fn set_commit(word: &str) -> String {
+    format!("set local synchronous_commit = {word}")
+}
+
+/// A duration as the server shows it, such as `200ms`, if it can be written into a statement.
+fn duration(shown: &str) -> &str {
+    let plain = !shown.is_empty() && shown.chars().all(|c| c.is_ascii_alphanumeric());
+    if plain { shown } else { "0" }
 }
 
 /// The setting as it is written into a statement: a word of the server's that is known here.
@@ -59,8 +97,13 @@ fn known(setting: &str) -> &'static str {
         .unwrap_or("on")
 }
 
-/// The statement that bounds the wait for a lock. Zero would mean no bound, so the least is one
-/// millisecond.
+/// The bound of a wait for a lock in milliseconds, as a setting is written. Zero would mean no bound,
+/// so the least is one millisecond.
+pub(crate) fn lock_wait(wait: Duration) -> String {
+    wait.as_millis().clamp(1, LOCK_WAIT_MS_MAX).to_string()
+}
+
+/// The statement that bounds the wait for a lock.
 pub(crate) fn lock_timeout(wait: Duration) -> String {
-    format!("set local lock_timeout = {}", wait.as_millis().clamp(1, LOCK_WAIT_MS_MAX))
+    format!("set local lock_timeout = {}", lock_wait(wait))
 }

@@ -51,6 +51,7 @@ use samekey_core::key::{Key, Org, Scope};
 use samekey_core::record::Record;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Finds rows that no machine makes, for operators: parameters are the organisation and key after
@@ -101,6 +102,9 @@ struct Core {
     options: Options,
     phrases: Phrases,
     days: answers::Days,
+    /// Whether sessions were found that begin their transactions with another isolation level than those
+    /// had when the ledger was opened.
+    begins_otherwise: AtomicBool,
 }
 
 impl Core {
@@ -128,7 +132,9 @@ impl PostgresLedger {
         let connection = Connection::of(&pool, &options).await?;
         let facts = schema::check(&connection, &options).await?;
         let phrases = Phrases::of(&facts, options.durability);
-        let core = Arc::new(Core { pool, options, phrases, days: answers::Days::default() });
+        let days = answers::Days::default();
+        let begins_otherwise = AtomicBool::new(false);
+        let core = Arc::new(Core { pool, options, phrases, days, begins_otherwise });
         let days = sweep::days(&connection).await?;
         core.days.set(days.into_keys().collect(), None);
         connection.release();

@@ -132,6 +132,15 @@ pub(crate) fn no_free_connection() -> StoreError {
 }
 
 #[cfg(feature = "postgres")]
+/// A connection was begun and not answered in time.
+pub(crate) fn not_connected() -> StoreError {
+    StoreError::new(
+        Kind::Unreachable,
+        "the database did not answer a new connection in time; check that it runs, and is not stopped or overloaded",
+    )
+}
+
+#[cfg(feature = "postgres")]
 /// No connection can be made.
 pub(crate) fn unreachable() -> StoreError {
     StoreError::new(

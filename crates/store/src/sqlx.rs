@@ -16,7 +16,7 @@ mod value;
 use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
 use crate::error::{Kind, StoreError};
 use crate::facts::{self, Facts};
-use crate::phrases::{BEGINS_MAX, Phrases, lock_timeout};
+use crate::phrases::{BEGINS_MAX, Phrases, lock_timeout, lock_wait};
 use crate::row::{Row, check_offer, check_settlement, check_swap};
 use crate::sqlstate::{self, Phase};
 use crate::{Seen, Swap};
@@ -91,7 +91,8 @@ impl SqlxLedger {
             synchronous_commit: cells::get(row, 4)?,
             isolation: cells::get(row, 5)?,
             read_only: cells::get(row, 6)?,
-            has_schema: cells::get(row, 7)?,
+            lock_timeout: cells::get(row, 7)?,
+            has_schema: cells::get(row, 8)?,
         };
         let mut versions = Vec::new();
         if facts.has_schema {
@@ -118,10 +119,9 @@ impl SqlxLedger {
         wait: Duration,
     ) -> Result<Option<Begun<Open>>, StoreError> {
         let mut session = Session::of(&self.pool).await?;
-        session
-            .batch(format!("{}; {}", self.phrases.begin, lock_timeout(wait)), Phase::BeforeCommit)
-            .await?;
+        session.batch(self.phrases.begin.to_owned(), Phase::BeforeCommit).await?;
         let query = cells::all::<Span>(keyed(INSERT_OR_LOAD, scope), Row::of(offer));
+        let query = query.bind(lock_wait(wait)).bind(self.phrases.lock_timeout.clone());
         let limit = ANSWER_TIME_MAX.saturating_add(wait);
         let claimed = within(limit, Phase::BeforeCommit, query.fetch_all(session.connection()));
         let rows = match claimed.await? {
@@ -133,29 +133,23 @@ impl SqlxLedger {
                 return if busy { Ok(Some(Begun::Busy)) } else { Err(error) };
             }
         };
-        session.batch(self.phrases.after_claim.clone(), Phase::BeforeCommit).await?;
-        let found = match rows.first() {
-            Some(row) => cells::found(row)?,
-            // The row was committed by another transaction after our snapshot was taken.
-            None => load_once(&mut session, scope).await?,
-        };
-        match found {
-            Found::Inserted(now) => {
-                let seen = Seen { record: offer.clone().counted_from(now), now };
-                Ok(Some(Begun::Claimed(
-                    Open { session, phrases: Arc::clone(&self.phrases), started: now },
-                    seen,
-                )))
+        session.batch(self.phrases.savepoint.clone(), Phase::BeforeCommit).await?;
+        let open = |session, started| Open { session, phrases: Arc::clone(&self.phrases), started };
+        if let Some(row) = rows.first() {
+            if let Some(words) = self.phrases.make_durable(cells::get(row, 2)?) {
+                session.batch(words, Phase::BeforeCommit).await?;
             }
+            let now = Time::from_micros(cells::get::<Moment>(row, 0)?.0);
+            let seen = Seen { record: offer.clone().counted_from(now), now };
+            return Ok(Some(Begun::Claimed(open(session, now), seen)));
+        }
+        match load_once(&mut session, scope).await? {
             Found::Nothing(_) => {
                 session.roll_back().await;
                 Ok(None)
             }
             found @ Found::Row { .. } => match complete(&mut session, scope, found).await? {
-                Some(seen) => Ok(Some(Begun::Found(
-                    Open { session, phrases: Arc::clone(&self.phrases), started: seen.now },
-                    seen,
-                ))),
+                Some(seen) => Ok(Some(Begun::Found(open(session, seen.now), seen))),
                 None => {
                     session.roll_back().await;
                     Ok(None)
@@ -185,7 +179,7 @@ impl AtomicLedger for SqlxLedger {
 
     async fn begin_unkeyed(&self) -> Result<Open, StoreError> {
         let mut session = Session::of(&self.pool).await?;
-        session.batch(self.phrases.begin.clone(), Phase::BeforeCommit).await?;
+        session.batch(self.phrases.begin_durably.clone(), Phase::BeforeCommit).await?;
         let rows = fetch(&mut session, ::sqlx::query(CLOCK), Phase::BeforeCommit).await?;
         let now: Moment = cells::get(rows.first().ok_or_else(sqlstate::missing)?, 0)?;
         Ok(Open { session, phrases: Arc::clone(&self.phrases), started: Time::from_micros(now.0) })
@@ -246,7 +240,7 @@ impl OpenTransaction for Open {
         let query = cells::compared(keyed(SWAP, scope), Row::of(seen));
         let query = cells::all::<Moment>(query, Row::of(next)).bind(None::<Day>);
         let rows = fetch(&mut self.session, query, Phase::BeforeCommit).await?;
-        self.session.batch(self.phrases.after_claim.clone(), Phase::BeforeCommit).await?;
+        self.session.batch(self.phrases.after_reclaim.clone(), Phase::BeforeCommit).await?;
         if !rows.is_empty() {
             return Ok(Swap::Written);
         }
@@ -304,7 +298,6 @@ async fn complete(
     found: Found,
 ) -> Result<Option<Seen>, StoreError> {
     let (mut row, answer_day, now) = match found {
-        Found::Inserted(_) => return Err(sqlstate::missing()),
         Found::Nothing(now) => return Ok(Some(Seen { record: Record::ABSENT, now })),
         Found::Row { row, answer_day, now } => (row, answer_day, now),
     };

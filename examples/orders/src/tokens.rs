@@ -17,6 +17,13 @@ impl Tokens {
     pub fn parse(pairs: &[String]) -> Result<Tokens, String> {
         let demo: Vec<String> = DEMO.iter().map(|pair| (*pair).to_owned()).collect();
         let pairs = if pairs.is_empty() { &demo } else { pairs };
+        // An empty list is no wish for the demo tokens, which everybody knows.
+        if pairs.iter().all(|pair| pair.trim().is_empty()) {
+            return Err(
+                "the list of tokens is empty; expected TOKEN=ORG in --token or ORDERS_TOKENS, or neither of them for the demo tokens"
+                    .to_owned(),
+            );
+        }
         let mut tokens = HashMap::new();
         for (number, pair) in pairs.iter().enumerate() {
             let number = number + 1;

@@ -215,7 +215,11 @@ async fn p42_a_decision_names_what_was_seen_and_leaves_its_account(database: Dat
         let words = ["keys", "resolve", "alpha", "k-1", "--view", view];
         database.samekey(&[&words[..], &executed, &PERSON].concat())
     };
-    let stale = resolve("9-00000000");
+    // What was never a view says nothing of the key.
+    let garbage = resolve("garbage");
+    assert_eq!(garbage.code(), Some(2), "{garbage:?}");
+    assert!(garbage.stderr.contains("keys show"), "{}", garbage.stderr);
+    let stale = resolve("9.1-00000000");
     assert_eq!(stale.code(), Some(1), "{stale:?}");
     assert!(stale.stderr.contains("nothing was decided") && !stale.stderr.contains(&seen));
     assert_eq!(database.json(&["keys", "show", "alpha", "k-1"])["state"], "review");
@@ -280,7 +284,8 @@ async fn a_forgotten_answer_leaves_the_fact(database: Database) {
         let words = ["keys", "forget", "alpha", "k-1", "--view", view];
         database.samekey(&[&words[..], &PERSON].concat())
     };
-    assert_eq!(forget("1-deadbeef").code(), Some(1));
+    assert_eq!(forget("1.1-deadbeef").code(), Some(1));
+    assert_eq!(forget("1-deadbeef").code(), Some(2));
     let seen = view(&database, "alpha", "k-1");
     let forgotten = forget(&seen);
     assert_eq!(forgotten.code(), Some(0), "{forgotten:?}");

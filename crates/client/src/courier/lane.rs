@@ -347,10 +347,10 @@ impl Choosing {
     fn put_off(&mut self, delivery: Delivery, now: Time) -> Option<Delivery> {
         self.deferred += 1;
         let pause = self.place.health().budget_wait().saturating_mul(self.deferred).max(REST_MIN);
-        match plan(delivery, Input::Defer(pause), now, &self.place.profile) {
-            (next, Verdict::Later(_)) => Some(next),
-            (_, _) => None,
-        }
+        let revision = delivery.revision;
+        // It may have come to its end instead.
+        let (next, _) = plan(delivery, Input::Defer(pause), now, &self.place.profile);
+        (next.revision != revision).then_some(next)
     }
 }
 

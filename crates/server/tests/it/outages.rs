@@ -63,9 +63,9 @@ async fn p03_a_new_key_is_claimed_by_its_insert_and_by_nothing_before() {
         .map(|request| request.statement)
         .collect();
     let starts = [
-        "begin isolation level read committed read write; set local synchronous_commit = on; set local lock_timeout",
-        "with inserted as ( insert into samekey.keys",
-        "set local lock_timeout to default; savepoint",
+        "begin",
+        "insert into samekey.keys",
+        "savepoint",
         "insert into effects",
         "with settled as ( update samekey.keys",
         "commit",

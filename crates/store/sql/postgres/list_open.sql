@@ -1,5 +1,5 @@
 select
-  open_claims.org_id, open_claims.key, now() as seen_at, false as inserted, keys.fence,
+  open_claims.org_id, open_claims.key, now() as seen_at, keys.fence,
   keys.holder, keys.revision, keys.keep_until, keys.state, keys.since, keys.request_version,
   keys.request_sha, keys.frame_sha, keys.principal_sha, keys.lease_ends, keys.run_ends, keys.life,
   keys.reason, keys.last_send, keys.asked, keys.not_found, keys.ask_after, keys.answer_status,

@@ -1,5 +1,5 @@
 select
-  now() as seen_at, false as inserted, fence, holder, revision, keep_until, state, since,
+  now() as seen_at, fence, holder, revision, keep_until, state, since,
   request_version, request_sha, frame_sha, principal_sha, lease_ends, run_ends, life, reason,
   last_send, asked, not_found, ask_after, answer_status, answer_headers, answer_body, answer_day
 from (

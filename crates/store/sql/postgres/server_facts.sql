@@ -7,6 +7,7 @@ select
   current_setting('synchronous_commit') as synchronous_commit,
   current_setting('default_transaction_isolation') as isolation,
   current_setting('default_transaction_read_only') as read_only,
+  current_setting('lock_timeout') as lock_timeout,
   exists (
     select
     from pg_catalog.pg_tables

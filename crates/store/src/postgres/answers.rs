@@ -108,7 +108,6 @@ pub(super) async fn complete(
     found: Found,
 ) -> Result<Option<Seen>, StoreError> {
     let (mut row, answer_day, now) = match found {
-        Found::Inserted(_) => return Err(super::failure::missing()),
         Found::Nothing(now) => return Ok(Some(Seen { record: Record::ABSENT, now })),
         Found::Row { row, answer_day, now } => (row, answer_day, now),
     };

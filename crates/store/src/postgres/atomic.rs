@@ -1,7 +1,7 @@
 //! The caller's transaction with the key's row claimed in it.
 //!
-//! A new claim costs one round trip: begin, lock timeout, insert, reset and savepoint are sent in
-//! one go. Settling costs one: the last update and the commit are sent in one go, which is safe
+//! A new claim costs one round trip: begin, insert and savepoint are sent in one go, and the insert
+//! bounds its own wait for a lock. Settling costs one: the last update and the commit are sent in one go, which is safe
 //! because the update fails where it finds no row, and a commit behind a failure commits nothing.
 //!
 //! The update also demands that the transaction is the one that made the claim. A transaction is
@@ -18,7 +18,7 @@ use super::value::{Moment, Span};
 use super::{Core, PostgresLedger, sql};
 use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
 use crate::error::{Kind, StoreError};
-use crate::phrases::{BEGINS_MAX, lock_timeout};
+use crate::phrases::{BEGIN_PLAINLY, BEGINS_MAX, ISOLATION, lock_timeout, lock_wait};
 use crate::row::{Row, check_offer, check_settlement, check_swap};
 use crate::{Ledger, Seen, Swap};
 use deadpool_postgres::ClientWrapper;
@@ -29,6 +29,7 @@ use samekey_core::time::Time;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// An open transaction of the caller's, with a key's row in it.
@@ -93,8 +94,10 @@ impl AtomicLedger for PostgresLedger {
     async fn begin_unkeyed(&self) -> Result<Open, StoreError> {
         let connection = self.core.connection().await?;
         let ready = connection.ready(&sql::CLOCK).await?;
-        let work =
-            join(connection.batch_execute(&self.core.phrases.begin), connection.run(&ready, &[]));
+        let work = join(
+            connection.batch_execute(&self.core.phrases.begin_durably),
+            connection.run(&ready, &[]),
+        );
         let (begun, rows) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
         begun.map_err(before_commit)?;
         let rows = rows.map_err(before_commit)?;
@@ -114,7 +117,8 @@ impl AtomicLedger for PostgresLedger {
     }
 }
 
-/// One try; nothing where the row that stood in the way is gone.
+/// One try; nothing where another one is needed: the row that stood in the way is gone, or the session
+/// begins its transactions with another isolation level.
 async fn begin_once(
     core: &Arc<Core>,
     scope: &Scope,
@@ -135,12 +139,15 @@ async fn begin_once(
     let (org, key) = (scope.org.as_str(), scope.key.as_str());
     let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
     parameters.extend(cells.all());
-    let begin = format!("{}; {}", core.phrases.begin, lock_timeout(wait));
+    let (bound, unbound) = (lock_wait(wait), &core.phrases.lock_timeout);
+    parameters.extend([&bound as Cell<'_>, unbound]);
+    let otherwise = core.begins_otherwise.load(Ordering::Relaxed);
+    let begin = if otherwise { core.phrases.begin } else { BEGIN_PLAINLY };
     // First polled in this order, they are sent in this order, without waiting for one another.
     let work = join3(
-        connection.batch_execute(&begin),
+        connection.batch_execute(begin),
         connection.run(&ready, &parameters),
-        connection.batch_execute(&core.phrases.after_claim),
+        connection.batch_execute(&core.phrases.savepoint),
     );
     let limit = ANSWER_TIME_MAX.saturating_add(wait);
     let (begun, claimed, after) = within(limit, Phase::BeforeCommit, work).await?;
@@ -158,22 +165,24 @@ async fn begin_once(
         }
     };
     after.map_err(before_commit)?;
-    let found = match rows.first() {
-        Some(row) => cells::found(row, 0)?,
-        // The row was committed by another transaction after our snapshot was taken.
-        None => reload(&connection, scope).await?,
-    };
     let open = |connection, started| Open {
         connection: Arc::new(connection),
         core: core.clone(),
         started,
         settle: Some(settle),
     };
-    match found {
-        Found::Inserted(now) => {
-            let seen = cells::inserted(offer, now);
-            Ok(Some(Begun::Claimed(open(connection, now), seen)))
+    if let Some(row) = rows.first() {
+        let isolation: &str = row.try_get(1).map_err(|_| failure::column())?;
+        if isolation != ISOLATION {
+            // From here on every transaction says which one it needs.
+            core.begins_otherwise.store(true, Ordering::Relaxed);
+            connection.roll_back().await;
+            return Ok(None);
         }
+        let now = claimed_at(core, &connection, row).await?;
+        return Ok(Some(Begun::Claimed(open(connection, now), cells::inserted(offer, now))));
+    }
+    match reload(&connection, scope).await? {
         Found::Nothing(_) => {
             connection.roll_back().await;
             Ok(None)
@@ -186,6 +195,21 @@ async fn begin_once(
             }
         },
     }
+}
+
+/// The moment of a claim that stands, in a transaction whose commit will be kept.
+async fn claimed_at(
+    core: &Core,
+    connection: &Connection,
+    row: &tokio_postgres::Row,
+) -> Result<Time, StoreError> {
+    let now: Moment = row.try_get(0).map_err(|_| failure::column())?;
+    let kept: &str = row.try_get(2).map_err(|_| failure::column())?;
+    if let Some(words) = core.phrases.make_durable(kept) {
+        let set = connection.batch_execute(&words);
+        within(ANSWER_TIME_MAX, Phase::BeforeCommit, set).await?.map_err(before_commit)?;
+    }
+    Ok(Time::from_micros(now.0))
 }
 
 async fn reload(connection: &Connection, scope: &Scope) -> Result<Found, StoreError> {
@@ -240,7 +264,7 @@ impl OpenTransaction for Open {
         let work = join3(
             connection.batch_execute(&bound),
             connection.run(&ready, &parameters),
-            connection.batch_execute(&self.core.phrases.after_claim),
+            connection.batch_execute(&self.core.phrases.after_reclaim),
         );
         let (bound, rows, after) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
         bound.map_err(before_commit)?;

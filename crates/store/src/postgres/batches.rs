@@ -88,7 +88,7 @@ impl Batch for Writes {
         }
         let claims = Claims::of(&offers);
         let swaps = Swaps::of(&changes, &self.0.days);
-        let begin = format!("{}{SETTINGS}", self.0.phrases.begin);
+        let begin = format!("{}{SETTINGS}", self.0.phrases.begin_durably);
         let (inserted, swapped) = commit(&connection, &begin, &claims, &swaps).await?;
         let mut arrived = claims.arrived(&connection, &inserted).await?.into_iter();
         let mut swapped = swaps.swapped(&connection, &swapped).await?.into_iter();

@@ -216,8 +216,6 @@ impl<T: Micros + Default> Arrays<T> {
 
 /// What a row of a result says about a key. A large body is still to be fetched.
 pub(crate) enum Found {
-    /// The offer was inserted at this moment.
-    Inserted(Time),
     /// There is no row, at this moment.
     Nothing(Time),
     /// There is this row.
@@ -231,38 +229,35 @@ pub(crate) enum Found {
     },
 }
 
-/// Reads the columns `seen_at, inserted, fence, …` that begin at `first`.
+/// Reads the columns `seen_at, fence, …` that begin at `first`.
 pub(crate) fn found(result: &tokio_postgres::Row, first: usize) -> Result<Found, StoreError> {
     let reader = Reader { result, first };
     let now = Time::from_micros(reader.get::<Moment>(0)?.0);
-    if reader.get::<bool>(1)? {
-        return Ok(Found::Inserted(now));
-    }
-    let Some(fence) = reader.get::<Option<i64>>(2)? else { return Ok(Found::Nothing(now)) };
+    let Some(fence) = reader.get::<Option<i64>>(1)? else { return Ok(Found::Nothing(now)) };
     let row = Row {
         fence,
-        holder: reader.get(3)?,
-        revision: reader.get(4)?,
-        keep_until: reader.get::<Moment>(5)?.0,
-        state: reader.get(6)?,
-        since: reader.micros(7)?,
-        request_version: reader.get(8)?,
-        request_sha: reader.get(9)?,
-        frame_sha: reader.get(10)?,
-        principal_sha: reader.get(11)?,
-        lease_ends: reader.micros(12)?,
-        run_ends: reader.micros(13)?,
-        life: reader.get(14)?,
-        reason: reader.get(15)?,
-        last_send: reader.micros(16)?,
-        asked: reader.get(17)?,
-        not_found: reader.get(18)?,
-        ask_after: reader.micros(19)?,
-        answer_status: reader.get(20)?,
-        answer_headers: reader.get(21)?,
-        answer_body: reader.get(22)?,
+        holder: reader.get(2)?,
+        revision: reader.get(3)?,
+        keep_until: reader.get::<Moment>(4)?.0,
+        state: reader.get(5)?,
+        since: reader.micros(6)?,
+        request_version: reader.get(7)?,
+        request_sha: reader.get(8)?,
+        frame_sha: reader.get(9)?,
+        principal_sha: reader.get(10)?,
+        lease_ends: reader.micros(11)?,
+        run_ends: reader.micros(12)?,
+        life: reader.get(13)?,
+        reason: reader.get(14)?,
+        last_send: reader.micros(15)?,
+        asked: reader.get(16)?,
+        not_found: reader.get(17)?,
+        ask_after: reader.micros(18)?,
+        answer_status: reader.get(19)?,
+        answer_headers: reader.get(20)?,
+        answer_body: reader.get(21)?,
     };
-    Ok(Found::Row { row: Box::new(row), answer_day: reader.get(23)?, now })
+    Ok(Found::Row { row: Box::new(row), answer_day: reader.get(22)?, now })
 }
 
 struct Reader<'a> {

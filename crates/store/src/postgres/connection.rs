@@ -52,6 +52,8 @@ impl Connection {
                 Ok(Connection { object: Some(object), statements: options.statements })
             }
             Ok(Err(error)) => Err(failure::pool(&error)),
+            // With room for another connection nobody waited for one to become free.
+            Err(_) if pool.status().size < pool.status().max_size => Err(failure::not_connected()),
             Err(_) => Err(failure::no_free_connection()),
         }
     }

@@ -137,7 +137,7 @@ async fn open_record(connection: &Connection, row: &Row) -> Result<Option<OpenRe
     let scope = Scope { org: org(&get::<String>(row, 0)?)?, key: key(&get::<String>(row, 1)?)? };
     let found = cells::found(row, 2)?;
     let seen = answers::complete(connection, &scope, found).await?;
-    let route = get(row, 26)?;
+    let route = get(row, 25)?;
     Ok(seen.filter(|seen| seen.record.is_open()).map(|seen| OpenRecord { scope, route, seen }))
 }
 

@@ -107,7 +107,8 @@ async fn facts(connection: &Connection) -> Result<Facts, StoreError> {
             synchronous_commit: row.try_get(4)?,
             isolation: row.try_get(5)?,
             read_only: row.try_get(6)?,
-            has_schema: row.try_get(7)?,
+            lock_timeout: row.try_get(7)?,
+            has_schema: row.try_get(8)?,
         })
     };
     read().map_err(|_| failure::column())

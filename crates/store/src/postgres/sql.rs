@@ -24,7 +24,7 @@ macro_rules! sql {
 }
 pub(super) use sql;
 
-/// Inserts a row, or shows the one that is there.
+/// Inserts a row, if there is none, under a lock timeout of its own.
 pub(crate) static INSERT_OR_LOAD: Sql = sql!(
     "insert_or_load",
     TEXT,
@@ -50,6 +50,8 @@ pub(crate) static INSERT_OR_LOAD: Sql = sql!(
     INT2,
     BYTEA,
     BYTEA,
+    TEXT,
+    TEXT,
 );
 
 /// Shows a key's row and the clock; the clock alone where there is no row.

@@ -60,45 +60,40 @@ pub(super) fn settled(query: Bound, row: Row) -> Bound {
 
 /// What a row of a result says about a key.
 pub(super) enum Found {
-    /// The offer was inserted at this moment.
-    Inserted(Time),
     /// There is no row, at this moment.
     Nothing(Time),
     /// There is this row, and its body may lie elsewhere.
     Row { row: Box<Row>, answer_day: Option<Day>, now: Time },
 }
 
-/// Reads the columns `seen_at, inserted, fence, …`.
+/// Reads the columns `seen_at, fence, …`.
 pub(super) fn found(result: &PgRow) -> Result<Found, StoreError> {
     let now = Time::from_micros(get::<Moment>(result, 0)?.0);
-    if get(result, 1)? {
-        return Ok(Found::Inserted(now));
-    }
-    let Some(fence) = get(result, 2)? else { return Ok(Found::Nothing(now)) };
+    let Some(fence) = get(result, 1)? else { return Ok(Found::Nothing(now)) };
     let row = Row {
         fence,
-        holder: get(result, 3)?,
-        revision: get(result, 4)?,
-        keep_until: get::<Moment>(result, 5)?.0,
-        state: get(result, 6)?,
-        since: micros(result, 7)?,
-        request_version: get(result, 8)?,
-        request_sha: get(result, 9)?,
-        frame_sha: get(result, 10)?,
-        principal_sha: get(result, 11)?,
-        lease_ends: micros(result, 12)?,
-        run_ends: micros(result, 13)?,
-        life: get(result, 14)?,
-        reason: get(result, 15)?,
-        last_send: micros(result, 16)?,
-        asked: get(result, 17)?,
-        not_found: get(result, 18)?,
-        ask_after: micros(result, 19)?,
-        answer_status: get(result, 20)?,
-        answer_headers: get(result, 21)?,
-        answer_body: get(result, 22)?,
+        holder: get(result, 2)?,
+        revision: get(result, 3)?,
+        keep_until: get::<Moment>(result, 4)?.0,
+        state: get(result, 5)?,
+        since: micros(result, 6)?,
+        request_version: get(result, 7)?,
+        request_sha: get(result, 8)?,
+        frame_sha: get(result, 9)?,
+        principal_sha: get(result, 10)?,
+        lease_ends: micros(result, 11)?,
+        run_ends: micros(result, 12)?,
+        life: get(result, 13)?,
+        reason: get(result, 14)?,
+        last_send: micros(result, 15)?,
+        asked: get(result, 16)?,
+        not_found: get(result, 17)?,
+        ask_after: micros(result, 18)?,
+        answer_status: get(result, 19)?,
+        answer_headers: get(result, 20)?,
+        answer_body: get(result, 21)?,
     };
-    Ok(Found::Row { row: Box::new(row), answer_day: get(result, 23)?, now })
+    Ok(Found::Row { row: Box::new(row), answer_day: get(result, 22)?, now })
 }
 
 /// Reads a column.

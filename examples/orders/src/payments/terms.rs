@@ -3,7 +3,7 @@
 
 use crate::provider::{Address, Limits, Provider};
 use http::HeaderValue;
-use samekey::core::policy::{Choices, Counterparty};
+use samekey::core::policy::{Choices, Counterparty, LEASE_MAX, LEASE_MIN};
 use std::time::Duration;
 
 /// How long a call may take by default. Most payments are answered within two seconds; a caller that
@@ -88,6 +88,7 @@ impl Flags {
                 "--call-timeout-ms is 0, and no call could be made; expected at least 1".to_owned()
             );
         }
+        self.check_lease()?;
         let run_max_ms = self.payment_time_max_ms.unwrap_or(self.payment_lease_ms);
         if run_max_ms <= self.call_timeout_ms {
             let (flag, what) = match self.payment_time_max_ms {
@@ -118,6 +119,20 @@ impl Flags {
         // Whatever else cannot keep the promise is refused with the policy's own sentence.
         terms.choices().check().map(|_| ()).map_err(|fault| fault.to_string())?;
         Ok(terms)
+    }
+
+    /// A lease that no policy takes, before anything is compared with it.
+    fn check_lease(&self) -> Result<(), String> {
+        let lease = Duration::from_millis(self.payment_lease_ms);
+        if (LEASE_MIN..=LEASE_MAX).contains(&lease) {
+            return Ok(());
+        }
+        Err(format!(
+            "--payment-lease-ms is {}; expected {} to {}",
+            self.payment_lease_ms,
+            LEASE_MIN.as_millis(),
+            LEASE_MAX.as_millis()
+        ))
     }
 
     fn credential(&self) -> Result<Option<HeaderValue>, String> {

@@ -149,6 +149,7 @@ fn a_wrong_argument_ends_with_2_and_a_sentence() {
         (vec!["--listen", "8080"], "such as 127.0.0.1:8080"),
         (vec!["--listen", "127.0.0.1:99999"], "such as 127.0.0.1:8080"),
         (vec!["--token", "SECRET"], "--token number 1 has no '='; expected TOKEN=ORG"),
+        (vec!["--token", ""], "the list of tokens is empty; expected TOKEN=ORG"),
         (vec!["--token", "a=b,=SECRET"], "--token number 2 has an empty or unprintable token"),
         (vec!["--token", "SECRET="], "--token number 1 names no organisation"),
         (vec!["--token", "SECRET=a,SECRET=b"], "a second time"),

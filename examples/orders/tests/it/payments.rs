@@ -160,7 +160,10 @@ async fn what_cannot_keep_the_promise_does_not_start() {
         (&["--payment-time-max-ms", "5000", "--call-timeout-ms", "5000"], "when its time is over"),
         (&["--payment-time-max-ms", "20000"], "policy `run_max`"),
         (&["--call-timeout-ms", "0"], "expected at least 1"),
-        (&["--payment-lease-ms", "99", "--call-timeout-ms", "50"], "policy `lease`"),
+        (
+            &["--payment-lease-ms", "99", "--call-timeout-ms", "50"],
+            "--payment-lease-ms is 99; expected",
+        ),
         (&["--not-found-after-ms", "1"], "policy `not_found_after`"),
         (&["--counterparty", "opaque", "--not-found-after-ms", "99999"], "leave it out"),
         (&["--counterparty", "psychic"], "answers, dedups, opaque"),

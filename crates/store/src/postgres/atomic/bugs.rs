@@ -17,7 +17,7 @@ pub(super) async fn look_up_first(
     }
     let Found::Nothing(now) = reload(&connection, scope).await? else { return Ok(Err(connection)) };
     connection
-        .batch_execute(&format!("{}; {}", core.phrases.begin, core.phrases.after_claim))
+        .batch_execute(&format!("{}; {}", core.phrases.begin_durably, core.phrases.savepoint))
         .await
         .map_err(before_commit)?;
     let seen = cells::inserted(offer, now);
@@ -42,6 +42,8 @@ pub(super) async fn before_settling(
         let (org, key) = (scope.org.as_str(), scope.key.as_str());
         let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
         parameters.extend(cells.all());
+        let none = "0";
+        parameters.extend([&none as Cell<'_>, &none]);
         connection.run_once(&sql::INSERT_OR_LOAD, &parameters).await.map_err(before_commit)?;
         return Ok(Ready::Unprepared(without_fence()));
     }

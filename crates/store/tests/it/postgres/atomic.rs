@@ -112,6 +112,28 @@ async fn t48_the_lock_timeout_covers_the_claim_only() {
     open.roll_back().await.unwrap();
 }
 
+/// A handler waits for locks as long as its role, its database or its pool lets it, never as a claim does.
+#[tokio::test]
+async fn t48_a_handler_has_the_lock_timeout_that_the_ledger_found() {
+    let fixture = with_payments().await;
+    let name: String =
+        fixture.outside.query_one("select current_database()", &[]).await.unwrap().get(0);
+    fixture.execute(&format!("alter database \"{name}\" set lock_timeout = '7s'")).await;
+    let ledger = fixture.another(1).await;
+    let timeout = async |open: &Open| -> String {
+        open.tx().query_one("show lock_timeout", &[]).await.unwrap().get(0)
+    };
+    let key = scope("org", "key");
+    let (open, seen) = claim(&ledger, &key, 1).await;
+    assert_eq!(timeout(&open).await, "7s");
+    open.settle(&key, &seen.record, &freed(&seen)).await.unwrap();
+    let (mut open, seen) = find(&ledger, &key).await;
+    let next = after(&seen.record, offer(2).counted_from(seen.now).state);
+    assert_eq!(open.reclaim(&key, &seen.record, &next).await.unwrap(), Swap::Written);
+    assert_eq!(timeout(&open).await, "7s");
+    open.roll_back().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_key_that_another_transaction_holds_is_busy_after_the_wait() {
     let fixture = with_payments().await;
@@ -401,6 +423,23 @@ async fn p09_a_handlers_savepoints_do_not_hide_ours() {
     open.settle(&key, &seen.record, &next).await.unwrap();
     assert_eq!(payments(&fixture).await, 0);
     assert_eq!(fixture.ledger.load(&key).await.unwrap().record, next);
+}
+
+/// So may the isolation level that a session begins with. A claim that finds another one begins again.
+#[tokio::test]
+async fn a_transaction_is_isolated_as_it_was_when_the_ledger_was_opened() {
+    let fixture = Fixture::with(1, Options::default()).await;
+    let client = fixture.ledger.pool().get().await.unwrap();
+    client.batch_execute("set default_transaction_isolation = serializable").await.unwrap();
+    drop(client);
+    for name in ["first", "second"] {
+        let key = scope("org", name);
+        let (open, seen) = claim(&fixture.ledger, &key, 1).await;
+        let setting = "select current_setting('transaction_isolation')";
+        let found: String = open.tx().query_one(setting, &[]).await.unwrap().get(0);
+        assert_eq!(found, "read committed", "{name}");
+        open.settle(&key, &seen.record, &freed(&seen)).await.unwrap();
+    }
 }
 
 /// How commits are kept may be changed for the role, the database or a session of the pool while a

@@ -41,6 +41,17 @@ async fn t101_no_connection_error_shows_an_address() {
     assert_eq!(opening(&nowhere).await.kind(), Kind::Unreachable);
 }
 
+/// Whose server stands still has no pool that is too small.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_does_not_answer_is_not_called_a_full_pool() {
+    let cluster = samekey_sim::Cluster::start(samekey_sim::Options::new()).unwrap();
+    let url = cluster.url("postgres");
+    cluster.freeze().unwrap();
+    let error = opening(&url).await;
+    cluster.thaw().unwrap();
+    assert_eq!(error.kind(), Kind::Unreachable, "{error}");
+}
+
 #[tokio::test]
 async fn t101_a_wrong_password_is_not_repeated() {
     let mut cluster = samekey_sim::Cluster::start(samekey_sim::Options::new()).unwrap();
