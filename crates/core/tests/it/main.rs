@@ -11,6 +11,7 @@ mod load;
 mod model;
 mod plan_cases;
 mod plan_laws;
+mod plan_model;
 mod plan_table;
 mod policies;
 mod receipts;
