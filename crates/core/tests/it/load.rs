@@ -192,6 +192,8 @@ fn an_empty_budget_says_when_it_pays_again_and_keeps_to_it() {
     });
     let mut quiet = Budget::new(Duration::ZERO);
     assert_eq!(quiet.draw(u32::MAX, seconds(1_000_000_000)), 50, "a quiet year saves no more");
+    let mut calm = Budget::new(Duration::ZERO);
+    assert_eq!(calm.draw(100, seconds(1_000)), 50, "nor does a quarter of an hour");
     let mut back = Budget::new(seconds(100));
     assert_eq!(back.draw(11, seconds(1)), 10, "a clock that goes back pays nothing");
 }

@@ -12,6 +12,7 @@ mod load;
 mod model;
 mod plan_cases;
 mod plan_laws;
+mod plan_model;
 mod plan_table;
 mod policies;
 mod receipts;

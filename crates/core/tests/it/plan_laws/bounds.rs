@@ -15,12 +15,12 @@ use std::time::Duration;
 #[test]
 fn s12_nothing_is_due_before_retry_after() {
     everywhere(|Lived { delivery, input, now, profile, .. }| {
-        let (hold, wait) = match &input {
-            Input::Report(hold, Told { retry_after: Some(wait), .. }, _)
-            | Input::Hear(hold, Told { retry_after: Some(wait), .. }, _) => (*hold, *wait),
-            _ => return Ok(()),
+        let (Input::Report(hold, Told { retry_after: Some(wait), .. }, _)
+        | Input::Hear(hold, Told { retry_after: Some(wait), .. }, _)) = &input
+        else {
+            return Ok(());
         };
-        let held = hold == delivery.hold();
+        let (held, wait) = (*hold == delivery.hold(), *wait);
         let (next, verdict) = plan(delivery, input, now, &profile);
         if let (true, Verdict::Later(due)) = (held, verdict) {
             prop_assert!(due >= now.plus(wait) || is_proof(&next), "due {due:?}");
@@ -42,13 +42,12 @@ fn every_attempt_is_counted_and_on_record_before_it_leaves() {
     everywhere(|Lived { delivery, input, now, profile, .. }| {
         let (next, verdict) = plan(delivery.clone(), input, now, &profile);
         let grew = next.sends.checked_sub(delivery.sends);
-        match verdict {
-            Verdict::Send(attempt) => {
-                prop_assert_eq!(grew, Some(1));
-                prop_assert_eq!(attempt.number, next.sends);
-                prop_assert!(next.first_send.is_some());
-            }
-            _ => prop_assert_eq!(grew, Some(0)),
+        if let Verdict::Send(attempt) = verdict {
+            prop_assert_eq!(grew, Some(1));
+            prop_assert_eq!(attempt.number, next.sends);
+            prop_assert!(next.first_send.is_some());
+        } else {
+            prop_assert_eq!(grew, Some(0));
         }
         prop_assert!(next.attempts <= next.sends);
         prop_assert!(next.attempts <= profile.attempts_max);
@@ -83,11 +82,13 @@ fn b73_b74_no_wait_passes_the_end_of_its_time() {
     everywhere(|Lived { delivery, input, now, profile, .. }| {
         let (next, verdict) = plan(delivery, input, now, &profile);
         let Verdict::Later(due) = verdict else { return Ok(()) };
-        match &next.state {
-            State::Waiting(_) => prop_assert!(due <= next.gives_up.max(now)),
-            State::Unknown(_) => prop_assert!(due <= asked_until(&next, &profile).max(now)),
-            _ => prop_assert!(false, "due again as {}", next.state_name()),
-        }
+        let latest = if matches!(next.state, State::Waiting(_)) {
+            next.gives_up
+        } else {
+            prop_assert!(matches!(next.state, State::Unknown(_)));
+            asked_until(&next, &profile)
+        };
+        prop_assert!(due <= latest.max(now));
         Ok(())
     });
 }
@@ -109,13 +110,13 @@ fn t75_every_delivery_ends() {
             let Some(due) = delivery.due() else { break };
             now = now.max(due);
             let (next, verdict) = plan(delivery, Input::Take(owner(requests)), now, &profile);
-            let input = match verdict {
-                Verdict::Send(attempt) => Input::Report(attempt.hold, outcome.clone(), *chance),
-                Verdict::Ask(hold, _) => Input::Hear(hold, heard.clone(), *chance),
-                _ => {
-                    prop_assert!(!next.is_open());
-                    return Ok(());
-                }
+            let input = if let Verdict::Send(attempt) = verdict {
+                Input::Report(attempt.hold, outcome.clone(), *chance)
+            } else if let Verdict::Ask(hold, _) = verdict {
+                Input::Hear(hold, heard.clone(), *chance)
+            } else {
+                prop_assert!(!next.is_open());
+                return Ok(());
             };
             requests += 1;
             last = now;
