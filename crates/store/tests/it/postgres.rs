@@ -5,6 +5,7 @@ mod drops;
 mod groups;
 mod migration;
 mod opening;
+pub mod outbox;
 mod plans;
 mod proxy;
 mod secrets;
@@ -76,6 +77,20 @@ impl Fixture {
              where datname = current_database() and wait_event_type = 'Lock'",
         )
         .await;
+    }
+
+    /// Waits until so many sessions wait for another transaction, whatever the lock is called.
+    pub async fn until_waiting_for_a_lock_beside(&self, sessions: i64) {
+        let client = self.database.client().await.expect("a client");
+        let waiting = "select count(*) from pg_stat_activity \
+                       where datname = current_database() and wait_event_type = 'Lock'";
+        let bound = Duration::from_secs(10);
+        let reached = async {
+            while client.query_one(waiting, &[]).await.expect("a row").get::<_, i64>(0) != sessions
+            {
+            }
+        };
+        tokio::time::timeout(bound, reached).await.expect("a session that waits");
     }
 
     /// Waits until no session is in a transaction without working. A connection that was closed
