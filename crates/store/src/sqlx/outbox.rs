@@ -56,7 +56,7 @@ pub async fn enqueue(
             .bind(signed(stands.fence.number()))
             .bind(stands.holder.bytes().to_vec())
             .bind(signed(stands.revision));
-        if !rows(connection, query).await?.is_empty() {
+        if !rows(connection, query).await.map_err(told)?.is_empty() {
             return Ok(Enqueued::New);
         }
     }
@@ -186,4 +186,9 @@ fn both(result: &PgRow, org: &Org) -> Result<(Command, Delivery), StoreError> {
         answer_body: get(result, next())?,
     };
     Ok((command, row.into_delivery()?))
+}
+
+/// The row of the one before was held, so that no other successor can be in the way: only the id can.
+fn told(error: StoreError) -> StoreError {
+    if error.sqlstate() == Some("23505") { id_taken() } else { error }
 }

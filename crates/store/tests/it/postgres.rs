@@ -13,6 +13,7 @@ mod unknown;
 
 use crate::conformance::{Aging, Fresh, conformance};
 use crate::outbox::outbox_conformance;
+use crate::outbox_traces;
 use crate::records::{after, decided, done, intent, offer, scope};
 use crate::traces;
 use proxy::Proxy;
@@ -138,7 +139,9 @@ impl Aging for Fixture {
              update samekey.outbox set began = began - {by}, gives_up = gives_up - {by}, \
              first_send = first_send - {by}, last_send = last_send - {by}, due = due - {by}, \
              since = since - {by}; \
-             update samekey.finished set finished_at = finished_at - {by}; \
+             update samekey.finished set finished_at = finished_at - {by}, \
+             began = began - {by}, gives_up = gives_up - {by}, since = since - {by}, \
+             first_send = first_send - {by}, last_send = last_send - {by}; \
              update samekey.attempts set noted = noted - {by}; \
              update samekey.command_decisions set decided_at = decided_at - {by}"
         ))
@@ -217,5 +220,24 @@ fn b10_random_traces_read_the_same() {
         })
     });
     // What it holds is dropped inside the runtime that it was made in.
+    runtime.block_on(async move { drop(fixture) });
+}
+
+#[test]
+fn b10_random_traces_on_the_outbox_read_the_same() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let fixture = runtime.block_on(Fixture::new());
+    outbox_traces::compare(96, &runtime, &fixture.ledger, &fixture, || {
+        runtime.block_on(fixture.execute(
+            "delete from samekey.outbox; delete from samekey.finished; \
+             delete from samekey.order_keys; delete from samekey.order_turns; \
+             delete from samekey.attempts; delete from samekey.command_decisions; \
+             delete from samekey.commands",
+        ));
+    });
     runtime.block_on(async move { drop(fixture) });
 }
