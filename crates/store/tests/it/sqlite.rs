@@ -8,6 +8,7 @@ mod group;
 mod hands;
 mod migration;
 mod opening;
+mod outbox;
 mod processes;
 
 use crate::conformance::{Fresh, conformance};
