@@ -10,6 +10,7 @@
 //! Read next: `sqlx/session.rs`, for the trap in sqlx's own `begin`.
 
 mod cells;
+pub mod outbox;
 mod session;
 mod value;
 

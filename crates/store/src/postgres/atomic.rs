@@ -18,11 +18,13 @@ use super::value::{Moment, Span};
 use super::{Core, PostgresLedger, sql};
 use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
 use crate::error::{Kind, StoreError};
+use crate::outbox::{Command, Enqueued};
 use crate::phrases::{BEGIN_PLAINLY, BEGINS_MAX, ISOLATION, lock_timeout, lock_wait};
 use crate::row::{Row, check_offer, check_settlement, check_swap};
 use crate::{Ledger, Seen, Swap};
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::{join, join3};
+use samekey_core::delivery::Delivery;
 use samekey_core::key::Scope;
 use samekey_core::record::Record;
 use samekey_core::time::Time;
@@ -58,6 +60,22 @@ impl Deref for Tx {
 
     fn deref(&self) -> &ClientWrapper {
         &self.connection
+    }
+}
+
+impl Tx {
+    /// Inserts a command that is to be executed once at a counterparty, together with the key's row and what
+    /// else the handler writes, or finds the latest one of its action; see
+    /// [`outbox::enqueue`](super::outbox::enqueue).
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn enqueue(
+        &self,
+        command: &Command,
+        delivery: &Delivery,
+    ) -> Result<Enqueued, StoreError> {
+        super::outbox::enqueue::<tokio_postgres::Client>(self, command, delivery).await
     }
 }
 

@@ -42,6 +42,7 @@ pub fn enqueue(
             "a command was to be enqueued outside a transaction; begin one, and commit it together with the business row",
         ));
     }
+    rows::may_enqueue(connection)?;
     rows::enqueue(connection, command, delivery)
 }
 

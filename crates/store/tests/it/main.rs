@@ -12,6 +12,7 @@ mod memory_store;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod migrating;
 mod outbox;
+mod outbox_traces;
 mod records;
 mod recovering;
 mod traces;

@@ -5,6 +5,7 @@ mod drops;
 mod groups;
 mod migration;
 mod opening;
+pub mod outbox;
 mod plans;
 mod proxy;
 mod secrets;
@@ -12,6 +13,7 @@ mod unknown;
 
 use crate::conformance::{Aging, Fresh, conformance};
 use crate::outbox::outbox_conformance;
+use crate::outbox_traces;
 use crate::records::{after, decided, done, intent, offer, scope};
 use crate::traces;
 use proxy::Proxy;
@@ -78,6 +80,20 @@ impl Fixture {
         .await;
     }
 
+    /// Waits until so many sessions wait for another transaction, whatever the lock is called.
+    pub async fn until_waiting_for_a_lock_beside(&self, sessions: i64) {
+        let client = self.database.client().await.expect("a client");
+        let waiting = "select count(*) from pg_stat_activity \
+                       where datname = current_database() and wait_event_type = 'Lock'";
+        let bound = Duration::from_secs(10);
+        let reached = async {
+            while client.query_one(waiting, &[]).await.expect("a row").get::<_, i64>(0) != sessions
+            {
+            }
+        };
+        tokio::time::timeout(bound, reached).await.expect("a session that waits");
+    }
+
     /// Waits until no session is in a transaction without working. A connection that was closed
     /// is noticed by the server a moment later.
     pub async fn until_none_is_idle_in_transaction(&self) {
@@ -123,7 +139,9 @@ impl Aging for Fixture {
              update samekey.outbox set began = began - {by}, gives_up = gives_up - {by}, \
              first_send = first_send - {by}, last_send = last_send - {by}, due = due - {by}, \
              since = since - {by}; \
-             update samekey.finished set finished_at = finished_at - {by}; \
+             update samekey.finished set finished_at = finished_at - {by}, \
+             began = began - {by}, gives_up = gives_up - {by}, since = since - {by}, \
+             first_send = first_send - {by}, last_send = last_send - {by}; \
              update samekey.attempts set noted = noted - {by}; \
              update samekey.command_decisions set decided_at = decided_at - {by}"
         ))
@@ -202,5 +220,24 @@ fn b10_random_traces_read_the_same() {
         })
     });
     // What it holds is dropped inside the runtime that it was made in.
+    runtime.block_on(async move { drop(fixture) });
+}
+
+#[test]
+fn b10_random_traces_on_the_outbox_read_the_same() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let fixture = runtime.block_on(Fixture::new());
+    outbox_traces::compare(96, &runtime, &fixture.ledger, &fixture, || {
+        runtime.block_on(fixture.execute(
+            "delete from samekey.outbox; delete from samekey.finished; \
+             delete from samekey.order_keys; delete from samekey.order_turns; \
+             delete from samekey.attempts; delete from samekey.command_decisions; \
+             delete from samekey.commands",
+        ));
+    });
     runtime.block_on(async move { drop(fixture) });
 }

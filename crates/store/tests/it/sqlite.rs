@@ -8,10 +8,12 @@ mod group;
 mod hands;
 mod migration;
 mod opening;
+mod outbox;
 mod processes;
 
 use crate::conformance::{Fresh, conformance};
 use crate::outbox::outbox_conformance;
+use crate::outbox_traces;
 use crate::traces;
 use file::File;
 use samekey_store::sqlite::SqliteLedger;
@@ -40,5 +42,23 @@ fn b10_random_traces_read_the_same() {
             )
             .expect("emptied");
         runtime.block_on(traces::play(&ledger, &file, operations))
+    });
+}
+
+#[test]
+fn b10_random_traces_on_the_outbox_read_the_same() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("a runtime");
+    let file = File::migrated();
+    let ledger = file.open();
+    outbox_traces::compare(96, &runtime, &ledger, &file, || {
+        file.raw()
+            .execute_batch(
+                "delete from samekey_outbox; delete from samekey_finished; \
+                 delete from samekey_order_keys; delete from samekey_order_turns; \
+                 delete from samekey_attempts; delete from samekey_command_decisions; \
+                 delete from samekey_commands",
+            )
+            .expect("emptied");
     });
 }

@@ -1,10 +1,13 @@
 //! The transactions of sqlx.
 
+use crate::commands::{self, failed, id, offered};
 use crate::postgres::Fixture;
 use crate::records::{after, done, kept, offer, scope};
 use futures_util::FutureExt;
 use samekey_core::record::{Record, State};
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
+use samekey_store::outbox::{Command, Enqueued};
+use samekey_store::sqlx::outbox::enqueue;
 use samekey_store::sqlx::{Durability, Open, SqlxLedger};
 use samekey_store::{Kind, Ledger, Seen, Swap};
 use sqlx::Executor;
@@ -185,4 +188,38 @@ async fn p09_p34_savepoints_and_settings_are_those_of_the_other_driver() {
     let found: String = sqlx::query_scalar(setting).fetch_one(open.connection()).await.unwrap();
     assert_eq!(found, "on");
     open.roll_back().await.unwrap();
+}
+
+#[tokio::test]
+async fn t73_a_command_stands_or_falls_with_a_transaction_of_sqlx() {
+    let (fixture, ledger) = with_payments(2).await;
+    let first = commands::command("org", 1);
+    for commits in [false, true] {
+        let (mut open, seen) = claim(&ledger, "key").await;
+        open.connection().execute(PAY).await.unwrap();
+        let enqueued = enqueue(open.connection(), &first, &offered(Duration::ZERO)).await;
+        assert_eq!(enqueued, Ok(Enqueued::New));
+        let again = enqueue(open.connection(), &first, &offered(Duration::ZERO)).await;
+        assert!(matches!(again, Ok(Enqueued::Found(found, _)) if *found == first));
+        if commits {
+            let next = finished(&seen);
+            open.settle(&scope("org", "key"), &seen.record, &next).await.unwrap();
+        } else {
+            open.roll_back().await.unwrap();
+        }
+        let expected = i64::from(commits);
+        assert_eq!(fixture.number("select count(*) from samekey.outbox").await, expected);
+    }
+    let seen = crate::outbox::stands(&fixture.ledger, &first).await;
+    assert_eq!(seen.delivery.due(), Some(seen.delivery.began));
+    let next = Command { id: id(2), generation: 2, ..first.clone() };
+    let mut connection = ledger.pool().acquire().await.unwrap();
+    let early = enqueue(&mut connection, &next, &offered(Duration::ZERO)).await;
+    assert!(matches!(early, Ok(Enqueued::Found(found, _)) if *found == first));
+    let gone = failed(seen.now);
+    let gone = crate::outbox::advanced(&fixture.ledger, &first, &seen.delivery, gone).await;
+    let enqueued = enqueue(&mut connection, &next, &offered(Duration::ZERO)).await;
+    assert_eq!(enqueued, Ok(Enqueued::New));
+    assert_eq!(crate::outbox::stands(&fixture.ledger, &first).await.delivery, gone);
+    assert_eq!(fixture.number("select count(*) from samekey.outbox").await, 1);
 }

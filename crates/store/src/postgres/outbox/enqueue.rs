@@ -171,7 +171,8 @@ async fn follow<R: Runs>(
     parameters.extend(cells.all());
     let compared: [Cell<'_>; 4] = [&id, &fence, &holder, &revision];
     parameters.extend(compared);
-    Ok(!runs.rows(&sql::ENQUEUE_NEXT, &parameters).await?.is_empty())
+    let inserted = runs.rows(&sql::ENQUEUE_NEXT, &parameters).await;
+    Ok(!inserted.map_err(told)?.is_empty())
 }
 
 /// What stands in the way of a command that was not inserted.
@@ -197,4 +198,9 @@ pub(super) async fn latest<R: Runs>(
 
 fn both(row: &Row, wanted: &Command) -> Result<(Command, SeenDelivery), StoreError> {
     Ok((command(row, 2, &wanted.action.org)?, seen(row, 10)?))
+}
+
+/// The row of the one before was held, so that no other successor can be in the way: only the id can.
+fn told(error: StoreError) -> StoreError {
+    if error.sqlstate() == Some("23505") { id_taken() } else { error }
 }

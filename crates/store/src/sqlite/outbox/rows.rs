@@ -31,6 +31,13 @@ const ATTEMPT_INSERT: &str = include_str!("../../../sql/sqlite/attempt_insert.sq
 const COMMAND_DECISION_INSERT: &str =
     include_str!("../../../sql/sqlite/command_decision_insert.sql");
 
+/// Whether the guard of the writer's connection lets this turn write commands. It is asked when a statement is
+/// prepared, and one that was kept from another turn would pass it unasked.
+pub(super) fn may_enqueue(connection: &Connection) -> Result<(), StoreError> {
+    connection.prepare(ENQUEUE)?;
+    Ok(())
+}
+
 /// Inserts a command, or finds the latest one of its action. In the transaction of the one writer nobody comes
 /// in between.
 pub(super) fn enqueue(

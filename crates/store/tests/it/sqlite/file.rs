@@ -67,7 +67,10 @@ impl Aging for File {
                  update samekey_outbox set began = began - {micros}, gives_up = gives_up - {micros}, \
                  first_send = first_send - {micros}, last_send = last_send - {micros}, \
                  due = due - {micros}, since = since - {micros}; \
-                 update samekey_finished set finished_at = finished_at - {micros}; \
+                 update samekey_finished set finished_at = finished_at - {micros}, \
+                 began = began - {micros}, gives_up = gives_up - {micros}, \
+                 since = since - {micros}, first_send = first_send - {micros}, \
+                 last_send = last_send - {micros}; \
                  update samekey_attempts set noted = noted - {micros}; \
                  update samekey_command_decisions set decided_at = decided_at - {micros}"
             ))
