@@ -64,10 +64,13 @@ pub async fn a_move_needs_owner_fence_and_revision<O: Outbox, A: Aging>(outbox: 
         Delivery { revision: seen.revision - 1, ..seen.clone() },
         Delivery { revision: seen.revision + 1, ..seen.clone() },
     ];
+    let goes_on = Delivery { revision: 9, ..moved(&seen, undecided(taken[0].seen.now)) };
     for view in &wrong {
-        let late = outbox.advance(&org("org"), one.id, view, &next, Some(&note(1, 1))).await;
-        let Ok(Moved::Changed(stands)) = late else { panic!("{late:?}") };
-        assert_eq!(stands.delivery, seen);
+        for next in [&next, &goes_on] {
+            let late = outbox.advance(&org("org"), one.id, view, next, Some(&note(1, 1))).await;
+            let Ok(Moved::Changed(stands)) = late else { panic!("{late:?}") };
+            assert_eq!(stands.delivery, seen);
+        }
         let account = decided("anna", view.fence);
         let late = outbox.advance_decided(&org("org"), one.id, view, &next, &account).await;
         assert!(matches!(late, Ok(Moved::Changed(_))), "{late:?}");
