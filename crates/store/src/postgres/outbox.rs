@@ -1,4 +1,4 @@
-//! The outbox on PostgreSQL: see [`crate::outbox`] for what it is, and `docs/decisions/0010-tables-of-the-outbox.md`
+//! The outbox on PostgreSQL: see [`crate::outbox`] for what it is, and `docs/decisions/0011-tables-of-the-outbox.md`
 //! for why its tables are what they are.
 //!
 //! Commands that a caller enqueues in a transaction of its own go through [`enqueue`]; those that are enqueued by
