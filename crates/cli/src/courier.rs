@@ -1,8 +1,11 @@
 //! The configuration of couriers, as the subcommands read it.
 
+mod fault;
+
 use crate::exit::{Code, Stopped};
 use samekey_client::Setup;
 use samekey_client::config::CourierConfig;
+use std::io::Read;
 use std::path::PathBuf;
 
 /// The largest configuration: hundreds of destinations fit in it, and a wrong file does not fill memory.
@@ -11,31 +14,90 @@ const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// The flag that names the configuration.
 #[derive(clap::Args, Debug)]
 pub struct ConfigFlag {
-    /// File with the environment and the destinations
+    /// File with the environment and the destinations; `samekey worker --help` shows one
     #[arg(long, env = "SAMEKEY_CONFIG", value_name = "FILE", default_value = "samekey.toml")]
     config: PathBuf,
 }
 
+/// A configuration that was read.
+pub struct Config {
+    file: PathBuf,
+    config: CourierConfig,
+}
+
 impl ConfigFlag {
-    /// The courier's setup.
-    pub fn setup(&self) -> Result<Setup, Stopped> {
-        let usage = |sentence: String| Stopped::new(Code::Usage, sentence);
+    /// Reads the configuration.
+    pub fn read(&self) -> Result<Config, Stopped> {
         let name = self.config.display();
-        let size = std::fs::metadata(&self.config).map(|file| file.len()).unwrap_or(0);
-        if size > CONFIG_BYTES_MAX {
+        let unreadable = |error: std::io::Error| {
+            usage(format!(
+                "the configuration {name} cannot be read: {error}; name a file with --config or SAMEKEY_CONFIG, `samekey worker --help` shows one"
+            ))
+        };
+        let file = std::fs::File::open(&self.config).map_err(unreadable)?;
+        let mut text = Vec::new();
+        // A device has no end.
+        let read = file.take(CONFIG_BYTES_MAX.saturating_add(1)).read_to_end(&mut text);
+        read.map_err(unreadable)?;
+        if u64::try_from(text.len()).is_ok_and(|bytes| bytes > CONFIG_BYTES_MAX) {
             return Err(usage(format!(
-                "the configuration {name} has {size} bytes; expected at most {CONFIG_BYTES_MAX}: it is not a configuration of samekey"
+                "the configuration {name} has more than {CONFIG_BYTES_MAX} bytes, which no configuration has; name another file with --config"
             )));
         }
-        let text = std::fs::read_to_string(&self.config).map_err(|error| {
+        let text = String::from_utf8(text).map_err(|_| {
             usage(format!(
-                "the configuration {name} cannot be read: {error}; name one with --config, as `samekey worker --help` shows it"
+                "the configuration {name} is no text in UTF-8; name another file with --config"
             ))
         })?;
-        // A configuration names no credentials but only where they are, so what is wrong may be shown.
-        let config: CourierConfig = toml::from_str(&text).map_err(|error| {
-            usage(format!("the configuration {name}: {}", error.to_string().trim_end()))
-        })?;
-        config.into_setup().map_err(|error| usage(format!("the configuration {name}: {error}")))
+        let config = toml::from_str(&text)
+            .map_err(|error| usage(fault::sentence(&name.to_string(), &text, &error)))?;
+        Ok(Config { file: self.config.clone(), config })
     }
+}
+
+impl Config {
+    /// The setup of a courier for all destinations.
+    pub fn setup(&self) -> Result<Setup, Stopped> {
+        let config = self.config.clone();
+        config
+            .into_setup()
+            .map_err(|error| usage(format!("the configuration {}: {error}", self.file.display())))
+    }
+
+    /// As [`Config::setup`], where every destination's credential can be found now.
+    pub async fn setup_to_send(&self) -> Result<Setup, Stopped> {
+        self.config.check_credentials().await.map_err(|error| {
+            usage(format!("the configuration {}: {error}", self.file.display()))
+        })?;
+        self.setup()
+    }
+
+    /// With this destination alone.
+    pub fn only(mut self, destination: &str) -> Result<Config, Stopped> {
+        // What is wrong with another one is told all the same, before anybody relies on this file.
+        self.setup()?;
+        let names: Vec<String> = self.config.destinations.keys().cloned().collect();
+        self.config.destinations.retain(|name, _| name == destination);
+        if !self.config.destinations.is_empty() {
+            return Ok(self);
+        }
+        let known = names.join(", ");
+        let file = self.file.display();
+        let wanted = crate::show::escaped(destination);
+        Err(usage(match fault::nearest(destination, names.iter().map(String::as_str)) {
+            _ if names.is_empty() => format!(
+                "there is no destination `{wanted}`; the configuration {file} has none, add a [destinations.{wanted}]"
+            ),
+            Some(near) => format!(
+                "there is no destination `{wanted}`; did you mean `{near}`? The configuration {file} has: {known}"
+            ),
+            None => {
+                format!("there is no destination `{wanted}`; the configuration {file} has: {known}")
+            }
+        }))
+    }
+}
+
+fn usage(sentence: String) -> Stopped {
+    Stopped::new(Code::Usage, sentence)
 }

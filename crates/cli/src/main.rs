@@ -6,9 +6,11 @@ mod database;
 mod exit;
 mod output;
 mod show;
+mod stop;
 
 use clap::{Parser, Subcommand};
 use exit::Stopped;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Same key, same answer: a retry is the same command, and not a second order.
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
         )
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .log_internal_errors(false)
         .init();
     let arguments = match Arguments::try_parse() {

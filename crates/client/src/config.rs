@@ -80,6 +80,23 @@ pub enum ProfileName {
 }
 
 impl CourierConfig {
+    /// Whether every credential can be found now. A courier looks them up anew for each request, so that
+    /// they can be changed while it runs; this is for a program that had better not start without.
+    ///
+    /// # Errors
+    /// One sentence that names the destination and where its credential was looked for, never its value.
+    pub async fn check_credentials(&self) -> Result<(), Error> {
+        for (name, destination) in &self.destinations {
+            let Some(config) = destination.http.credential.clone() else { continue };
+            let checked = match config.check() {
+                Ok(credential) => credential.check().await,
+                Err(error) => Err(error),
+            };
+            checked.map_err(|error| of_destination(name, &error))?;
+        }
+        Ok(())
+    }
+
     /// The courier's setup.
     ///
     /// # Errors
@@ -96,8 +113,8 @@ impl CourierConfig {
 impl DestinationConfig {
     fn into_destination(self, name: &str) -> Result<Destination, Error> {
         let limits = self.limits();
-        let counterparty = HttpCounterparty::new(self.http)
-            .map_err(|error| Error::config(format!("destination `{name}`: {error}")))?;
+        let counterparty =
+            HttpCounterparty::new(self.http).map_err(|error| of_destination(name, &error))?;
         let destination = Destination::with_limits(name, counterparty, limits)?;
         match self.concurrency {
             Some(requests_max) => destination.concurrency(requests_max),
@@ -130,4 +147,8 @@ impl DestinationConfig {
         }
         limits
     }
+}
+
+fn of_destination(name: &str, error: &Error) -> Error {
+    Error::config(format!("destination `{}`: {error}", name.escape_debug()))
 }

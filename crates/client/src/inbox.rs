@@ -48,6 +48,21 @@ impl<'a, S: Outbox> Inbox<'a, S> {
         self.change(org, id, &Input::Cancel, None, None).await
     }
 
+    /// As [`Inbox::cancel`], by a person, of whom an account is kept.
+    ///
+    /// # Errors
+    /// [`Kind::Request`] for an account that says nothing, and what the store fails with.
+    pub async fn cancel_by(
+        &self,
+        org: &Org,
+        id: CommandId,
+        person: &Person,
+    ) -> Result<Done, Error> {
+        let Some(seen) = self.store.delivery(org, id).await? else { return Ok(Done::Unknown) };
+        let decided = account(person, "cancel", seen.delivery.hold())?;
+        self.change(org, id, &Input::Cancel, Some(&decided), None).await
+    }
+
     /// Writes down what a person decided about a command in the inbox, which they saw in this hold.
     ///
     /// # Errors

@@ -15,7 +15,8 @@
 //! // It remembers a key for a day: after a lost answer the same request may be sent again.
 //! let key_life = Some(Duration::from_secs(24 * 3600));
 //! let client = RetryingClient::new(RetryingOptions { key_life, ..RetryingOptions::default() })?;
-//! let request = client.post("https://pay.example/payments").body(r#"{"amount":1200}"#).build()?;
+//! let request = client.post("https://pay.example/payments").header("content-type", "application/json");
+//! let request = request.body(r#"{"amount":1200}"#).build()?;
 //! let called = client.execute(request).await?;
 //! match &called.end {
 //!     End::Succeeded(receipt) => println!("paid, status {}", receipt.status()),

@@ -99,12 +99,27 @@ fn decided(done: Done, wanted: &str) -> Result<Delivery, Stopped> {
         Done::NotNow(delivery) | Done::Contradicts(delivery) => Err(Stopped::new(
             Code::NothingDecided,
             format!(
-                "nothing was decided: the command is {} ({}), and {wanted}; look at it again with `samekey commands show`",
-                delivery.state_name(),
-                delivery.view()
+                "nothing was decided: the command is {}, and {wanted}; look at it again with `samekey commands show`",
+                delivery.state_name()
             ),
         )),
         Done::Unknown => Err(no_such_command()),
+    }
+}
+
+/// What the last attempt or question came to, where that is not the reason itself: who reads `time-over` wants
+/// to know what kept it so long.
+fn came_to(delivery: &Delivery) -> Option<&'static str> {
+    let (_, reason) = since_and_reason(delivery);
+    delivery.last.map(|last| last.code()).filter(|last| Some(*last) != reason)
+}
+
+/// A reason, and what led to it.
+fn because(reason: Option<&str>, last: Option<&str>) -> String {
+    match (reason, last) {
+        (Some(reason), Some(last)) => format!("{reason} ({last})"),
+        (Some(one), None) | (None, Some(one)) => one.to_owned(),
+        (None, None) => String::new(),
     }
 }
 

@@ -101,5 +101,6 @@ pub fn view(text: &str) -> Result<String, String> {
     if is_view {
         return Ok(text.to_owned());
     }
-    Err("expected a view as it is printed, such as 3.7-9f2c01ab".to_owned())
+    Err("expected a view as `keys show` and `commands show` print it, such as 3.7-9f2c01ab"
+        .to_owned())
 }

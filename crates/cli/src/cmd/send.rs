@@ -1,17 +1,20 @@
 //! `samekey send`: one command, written down, delivered, and its end.
 
+mod progress;
+
 use crate::courier::ConfigFlag;
 use crate::database::{DatabaseFlag, Store, block_on_all};
 use crate::exit::{Code, Stopped};
 use crate::output::say;
 use crate::show::{Format, json};
+use crate::stop::Stop;
 use bytes::Bytes;
 use samekey::core::key::Org;
-use samekey_client::core::delivery::{Delivery, State};
+use samekey_client::core::delivery::{Delivery, Ended, Reason, Resolution, State};
 use samekey_client::core::receipt::Receipt;
 use samekey_client::store::Ledger;
 use samekey_client::store::outbox::{CommandId, Outbox, REQUEST_BYTES_MAX};
-use samekey_client::{Courier, HttpRequest, NewCommand, Setup, Waited};
+use samekey_client::{Courier, HttpRequest, NewCommand, Placed, Setup};
 use serde::Serialize;
 use std::io::Read;
 use std::path::PathBuf;
@@ -28,7 +31,8 @@ const GRACE: Duration = Duration::from_secs(35);
 ///
 /// Writes the command down, delivers it, and says how it ended. The same action (organisation, destination,
 /// operation, reference) sent again with the same request is the same command: it is not executed twice,
-/// also when this program was killed in between.
+/// also when this program was killed in between. What else is due for the same destination is delivered too.
+/// It is told on standard error what it waits for; stopped by Ctrl-C, it lets end what is on its way.
 ///
 /// Exit codes: 0 executed, 1 refused or given up before anything ran, 2 words or files that cannot be
 /// understood, 3 the database cannot be reached, 4 not known yet: it goes on when a worker or this command runs
@@ -71,7 +75,7 @@ pub struct Arguments {
     /// A file with the body, as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
     json_file: Option<PathBuf>,
-    /// How long its end is waited for, in seconds
+    /// How long its end is waited for, in seconds; an attempt that is on its way then is waited for as well
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(0..=WAIT_S_MAX))]
     wait_s: u64,
     /// Only write it down: a worker delivers it
@@ -82,11 +86,20 @@ pub struct Arguments {
     format: Format,
 }
 
+/// What is told of a command that is only written down.
+#[derive(Serialize)]
+struct Written {
+    id: String,
+    is_new: bool,
+}
+
 #[derive(Serialize)]
 struct End {
     id: String,
     state: &'static str,
     reason: Option<&'static str>,
+    /// What the last attempt or question came to, where that is not the reason.
+    last: Option<&'static str>,
     attempts: u32,
     status: Option<u16>,
     /// The answer's body, where it was kept and is text.
@@ -95,9 +108,12 @@ struct End {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
-    let setup = arguments.config.setup()?;
+    let config = arguments.config.read()?.only(&arguments.destination)?;
     let command = arguments.command()?;
     block_on_all(async {
+        // Who only writes it down needs no credential: a worker has it.
+        let setup =
+            if arguments.enqueue_only { config.setup() } else { config.setup_to_send().await }?;
         match arguments.database.open().await? {
             Store::Postgres(store) => send(store, setup, arguments, command).await,
             Store::Sqlite(store) => send(store, setup, arguments, command).await,
@@ -113,28 +129,47 @@ async fn send<S: Outbox + Ledger>(
 ) -> Result<ExitCode, Stopped> {
     let courier = Courier::open(Arc::new(store), setup).await?;
     let org = command.org.clone();
+    let stop = Stop::listen()?;
     let placed = courier.enqueue(command).await?;
     if arguments.enqueue_only {
-        say(&format!(
-            "{}: in the outbox{}\n",
-            placed.id,
-            if placed.is_new { "" } else { " already" }
-        ))?;
-        return Ok(ExitCode::SUCCESS);
+        return report_placed(&placed, arguments.format);
     }
     let running = courier.spawn();
     let patience = Duration::from_secs(arguments.wait_s);
-    let waited = courier.wait(&org, placed.id, patience).await?;
-    running.drain(GRACE).await;
-    let delivery = match waited {
-        Waited::Ended(delivery) => delivery,
-        // It may have ended while the rest was waited for.
-        Waited::Pending(id) => match courier.delivery(&org, id).await? {
-            Some(delivery) => delivery,
-            None => return Err(gone()),
-        },
-    };
-    report(placed.id, &delivery, arguments.format)
+    let id = placed.id;
+    tokio::select! {
+        waited = courier.wait(&org, id, patience) => { waited?; }
+        () = progress::tell(&courier, &org, &placed) => {}
+        () = stop.asked() => progress::say_stopping(),
+    }
+    tokio::select! {
+        is_all = running.drain(GRACE) => {
+            if !is_all {
+                progress::say_given_up();
+            }
+        }
+        () = stop.asked() => progress::say_given_up(),
+    }
+    // It may have ended while the rest was waited for.
+    match courier.delivery(&org, id).await? {
+        Some(delivery) => report(id, &delivery, arguments.format),
+        None => Err(gone()),
+    }
+}
+
+fn report_placed(placed: &Placed, format: Format) -> Result<ExitCode, Stopped> {
+    let Placed { id, is_new } = placed;
+    match format {
+        Format::Text => {
+            let already = if *is_new { "" } else { " already" };
+            say(&format!("{id}: in the outbox{already}; a worker delivers it\n"))?;
+        }
+        Format::Json => {
+            let written = Written { id: id.to_string(), is_new: *is_new };
+            say(&format!("{}\n", json(&written)?))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn report(id: CommandId, delivery: &Delivery, format: Format) -> Result<ExitCode, Stopped> {
@@ -144,8 +179,13 @@ fn report(id: CommandId, delivery: &Delivery, format: Format) -> Result<ExitCode
         Format::Json => say(&format!("{}\n", json(&end)?))?,
     }
     Ok(match &delivery.state {
-        State::Succeeded(_) => ExitCode::SUCCESS,
-        State::Refused(_) | State::Failed(_) | State::Cancelled(_) | State::Resolved(_) => {
+        State::Succeeded(_) | State::Resolved(Ended { with: Resolution::Executed, .. }) => {
+            ExitCode::SUCCESS
+        }
+        State::Refused(_)
+        | State::Failed(_)
+        | State::Cancelled(_)
+        | State::Resolved(Ended { with: Resolution::WrittenOff, .. }) => {
             Code::NothingDecided.into()
         }
         State::Waiting(_) | State::Sending(_) | State::Unknown(_) | State::Undecided(_) => {
@@ -167,10 +207,23 @@ impl Arguments {
             Stopped::new(Code::Usage, format!("--org is no organisation: {fault}"))
         })?;
         let body = self.body()?;
-        if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_err() {
+        if body.len() > REQUEST_BYTES_MAX {
             return Err(Stopped::new(
                 Code::Usage,
-                "the body is no JSON; give it with --json or --json-file, such as --json '{\"amount\":1200}'",
+                format!(
+                    "the body has more than {REQUEST_BYTES_MAX} bytes; put large data elsewhere first and name it in the command"
+                ),
+            ));
+        }
+        if let Err(error) = serde_json::from_slice::<serde::de::IgnoredAny>(&body) {
+            // What stands there is not repeated: it may be anybody's data.
+            return Err(Stopped::new(
+                Code::Usage,
+                format!(
+                    "the body is no JSON (line {}, column {}); expected such as {{\"amount\":1200}}",
+                    error.line(),
+                    error.column()
+                ),
             ));
         }
         let request = HttpRequest::post(self.path.as_str()).json(body).encode()?;
@@ -187,7 +240,9 @@ impl Arguments {
 
     fn body(&self) -> Result<Bytes, Stopped> {
         let unreadable = |error: std::io::Error| {
-            Stopped::new(Code::Usage, format!("the body cannot be read: {error}"))
+            let name = self.json_file.as_ref().map(|path| path.display().to_string());
+            let name = name.unwrap_or_default();
+            Stopped::new(Code::Usage, format!("the body cannot be read from {name}: {error}"))
         };
         // One byte more than is sent tells a body that is too large.
         let most = u64::try_from(REQUEST_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
@@ -225,6 +280,7 @@ impl End {
             id: id.to_string(),
             state: delivery.state_name(),
             reason,
+            last: delivery.last.map(Reason::code).filter(|last| Some(*last) != reason),
             attempts: delivery.sends,
             status: receipt.map(Receipt::status),
             body,
@@ -233,8 +289,10 @@ impl End {
 
     fn text(&self) -> String {
         let mut text = format!("{}: {}", self.id, self.state);
-        if let Some(reason) = self.reason {
-            text.push_str(&format!(" ({reason})"));
+        match (self.reason, self.last) {
+            (Some(reason), Some(last)) => text.push_str(&format!(" ({reason}, {last})")),
+            (Some(reason), None) => text.push_str(&format!(" ({reason})")),
+            (None, Some(_) | None) => {}
         }
         if let Some(status) = self.status {
             text.push_str(&format!(", status {status}"));
@@ -251,8 +309,17 @@ impl End {
             "failed" => text.push_str(
                 "Nothing of it was executed: `samekey commands retry` sends it again under its key.\n",
             ),
+            "waiting" if self.reason == Some(Reason::NotAccepted.code()) => text.push_str(
+                "The counterparty does not accept the credential: mend that, then run a worker, or this command again with the same words.\n",
+            ),
             "waiting" | "sending" | "unknown" => text.push_str(
                 "It goes on: run a worker, or this command again with the same words.\n",
+            ),
+            "resolved" => text.push_str(
+                "A person decided about it: `samekey commands show` tells who, and on what evidence.\n",
+            ),
+            "cancelled" => text.push_str(
+                "It was taken back before it was sent; what is wanted after all needs another reference.\n",
             ),
             _ => {}
         }

@@ -5,17 +5,23 @@ use crate::exit::Stopped;
 use crate::output::say;
 use indicatif::{ProgressBar, ProgressStyle};
 use samekey::store::address::Address;
+use samekey::store::outbox::Outbox;
 use samekey::store::postgres::{self, PostgresLedger};
 use samekey::store::sqlite::SqliteLedger;
-use samekey::store::{Ledger, SWEEP_BATCH_MAX};
+use samekey::store::{Ledger, SWEEP_BATCH_MAX, StoreError, SweepPass};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Remove finished records whose retention is over
+/// Remove finished records and commands whose retention is over
 ///
-/// Open records (running, unknown, in review) are never removed, however old they are. The work
-/// is done in small batches with a pause between them, so that a service on the same database
-/// keeps its speed; stop it at any time, nothing is half done.
+/// Records of keys have their own retention, which their route gave them; finished commands are kept for
+/// --commands-days. What is not finished is never removed, however old it is: keys that are running, unknown
+/// or in review, and commands that wait, are unknown, or are in the inbox. The work is done in small batches
+/// with a pause between them, so that a service on the same database keeps its speed; stop it at any time,
+/// nothing is half done.
+///
+/// What was removed is new again: the same key runs, and the same business action (organisation, destination,
+/// operation, reference) is sent again where it is enqueued again. Keep both for longer than anybody retries.
 #[derive(clap::Args, Debug)]
 pub struct Arguments {
     #[command(flatten)]
@@ -26,39 +32,65 @@ pub struct Arguments {
     /// Milliseconds of rest between two batches
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=60_000), value_name = "MILLISECONDS")]
     rest: u64,
+    /// For how many days finished commands are kept, with their attempts and what persons decided
+    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=DAYS_MAX), value_name = "DAYS")]
+    commands_days: u64,
 }
+
+/// The longest retention of commands: a century, far from where times end.
+const DAYS_MAX: u64 = 36_500;
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
     let address = arguments.database.address()?;
     block_on(async {
-        let removed = match address {
+        let (records, commands) = match address {
             Address::Postgres(url) => {
                 let pool = postgres::connect(&url)?;
-                let ledger = PostgresLedger::open(pool, postgres::Options::default()).await?;
-                sweep(&ledger, arguments).await?
+                let store = PostgresLedger::open(pool, postgres::Options::default()).await?;
+                sweep(&store, arguments).await?
             }
             Address::Sqlite(address) => sweep(&SqliteLedger::open(&address)?, arguments).await?,
         };
-        say(&format!("{removed} records removed\n"))?;
+        say(&format!("removed: {records} records of keys, {commands} commands\n"))?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn sweep<L: Ledger>(ledger: &L, arguments: &Arguments) -> Result<u64, Stopped> {
+/// Removes both, and says how many there were of each.
+async fn sweep<S: Ledger + Outbox>(
+    store: &S,
+    arguments: &Arguments,
+) -> Result<(u64, u64), Stopped> {
+    let retention = Duration::from_secs(arguments.commands_days.saturating_mul(24 * 3600));
+    let rest = Duration::from_millis(arguments.rest);
+    let batch = arguments.batch;
+    let records = all("records", rest, async || store.sweep(batch).await).await?;
+    let commands =
+        all("commands", rest, async || store.sweep_commands(retention, batch).await).await?;
+    Ok((records, commands))
+}
+
+/// Goes on until a pass says that there is no more.
+async fn all(
+    what: &str,
+    rest: Duration,
+    pass: impl AsyncFn() -> Result<SweepPass, StoreError>,
+) -> Result<u64, Stopped> {
     let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {pos} records removed, {per_sec}") {
+    let template = format!("{{spinner}} {{pos}} {what} removed, {{per_sec}}");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
     }
     let mut removed = 0u64;
     loop {
-        let pass = ledger.sweep(arguments.batch).await?;
-        removed = removed.saturating_add(pass.removed);
+        let SweepPass { removed: now, more } = pass().await?;
+        removed = removed.saturating_add(now);
         bar.set_position(removed);
-        if !pass.more {
+        if !more {
             bar.finish_and_clear();
             return Ok(removed);
         }
-        tokio::time::sleep(Duration::from_millis(arguments.rest)).await;
+        tokio::time::sleep(rest).await;
     }
 }

@@ -4,6 +4,8 @@ use crate::courier::ConfigFlag;
 use crate::database::{DatabaseFlag, Store, block_on_all};
 use crate::exit::{Code, Stopped};
 use crate::output::say;
+use crate::show::escaped;
+use crate::stop::Stop;
 use samekey_client::store::Ledger;
 use samekey_client::store::outbox::Outbox;
 use samekey_client::{Courier, Setup};
@@ -46,9 +48,10 @@ pub struct Arguments {
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
-    let setup = arguments.config.setup()?;
+    let config = arguments.config.read()?;
     let grace = Duration::from_secs(arguments.grace_s);
     block_on_all(async {
+        let setup = config.setup_to_send().await?;
         match arguments.database.open().await? {
             Store::Postgres(store) => deliver(store, setup, grace).await,
             Store::Sqlite(store) => deliver(store, setup, grace).await,
@@ -62,40 +65,28 @@ async fn deliver<S: Outbox + Ledger>(
     grace: Duration,
 ) -> Result<ExitCode, Stopped> {
     let courier = Courier::open(Arc::new(store), setup).await?;
-    let names: Vec<&str> = courier.destinations().collect();
+    let names: Vec<String> = courier.destinations().map(escaped).collect();
     if names.is_empty() {
         return Err(Stopped::new(
             Code::Usage,
             "the configuration has no destination, so nothing can be delivered; add a [destinations.NAME]",
         ));
     }
-    say(&format!("delivering to {}\n", names.join(", ")))?;
+    let stop = Stop::listen()?;
     let running = courier.spawn();
-    stopped().await?;
-    say("asked to stop; waiting for what is on its way\n")?;
-    if running.drain(grace).await {
+    say(&format!("delivering to {}\n", names.join(", ")))?;
+    stop.asked().await;
+    say("asked to stop; waiting for what is on its way, a second signal ends at once\n")?;
+    let is_all = tokio::select! {
+        is_all = running.drain(grace) => is_all,
+        () = stop.asked() => false,
+    };
+    if is_all {
         say("all that was on its way is written down\n")?;
         return Ok(ExitCode::SUCCESS);
     }
     Err(Stopped::new(
         Code::Unknown,
-        format!(
-            "what was still on its way after {} s is unknown when its lease ends; the next worker clears it up",
-            grace.as_secs()
-        ),
+        "what is still on its way is unknown when its lease ends; the next worker clears it up",
     ))
-}
-
-/// Waits until the process is asked to stop.
-async fn stopped() -> Result<(), Stopped> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminated = signal(SignalKind::terminate()).map_err(|error| {
-        Stopped::new(Code::Unreachable, format!("no signals can be listened for: {error}"))
-    })?;
-    tokio::select! {
-        interrupted = tokio::signal::ctrl_c() => interrupted.map_err(|error| {
-            Stopped::new(Code::Unreachable, format!("no signals can be listened for: {error}"))
-        }),
-        _ = terminated.recv() => Ok(()),
-    }
 }

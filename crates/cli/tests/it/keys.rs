@@ -1,5 +1,6 @@
 //! `samekey keys` and `samekey restore-mark`: what a person sees and decides, on both databases.
 
+use crate::database::Database;
 use bytes::Bytes;
 use http_body_util::Full;
 use samekey::core::key::Org;
@@ -9,48 +10,11 @@ use samekey::store::postgres::{self, PostgresLedger};
 use samekey::store::sqlite::SqliteLedger;
 use samekey::store::{Ledger, address::Address};
 use samekey::{Ask, BoxError, Call, Caller, Engine, External, Finding, Outcome, Question, Route};
-use samekey_sim::database::{FreshDatabase, fresh_database};
+use samekey_sim::Program;
 use samekey_sim::process::END_BOUND;
-use samekey_sim::{Program, process::Finished};
 use serde_json::Value;
 
-enum Database {
-    Sqlite(tempfile::TempDir),
-    Postgres(FreshDatabase),
-}
-
 impl Database {
-    /// A database of its own with the schema in it.
-    async fn fresh(on_postgres: bool) -> Database {
-        let database = if on_postgres {
-            Database::Postgres(fresh_database().await)
-        } else {
-            Database::Sqlite(tempfile::tempdir().unwrap())
-        };
-        assert_eq!(database.samekey(&["migrate"]).code(), Some(0));
-        database
-    }
-
-    fn url(&self) -> String {
-        match self {
-            Database::Sqlite(folder) => format!("sqlite:{}", folder.path().join("k.db").display()),
-            Database::Postgres(database) => database.url().to_owned(),
-        }
-    }
-
-    /// The command on this database.
-    fn samekey(&self, arguments: &[&str]) -> Finished {
-        let program = Program::at(env!("CARGO_BIN_EXE_samekey")).args(arguments);
-        program.args(["--database", &self.url()]).run(END_BOUND).unwrap()
-    }
-
-    /// What a list or a page says, for programs.
-    fn json(&self, arguments: &[&str]) -> Value {
-        let ended = self.samekey(&[arguments, &["--format", "json"]].concat());
-        assert_eq!(ended.code(), Some(0), "{ended:?}");
-        serde_json::from_str(&ended.stdout).unwrap()
-    }
-
     /// Sends a command whose call ends so; gives the status and the code of its answer.
     async fn send(&self, org: &str, key: &str, asked: bool, ends: Ends) -> (u16, String) {
         match Address::parse(&self.url()).unwrap() {
@@ -115,18 +79,6 @@ async fn send<L: Ledger>(
     let body = http_body_util::BodyExt::collect(answer.into_body()).await.unwrap().to_bytes();
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     (status, body["code"].as_str().unwrap_or_default().to_owned())
-}
-
-/// Makes a test on SQLite and one on PostgreSQL of one async function.
-macro_rules! on_both {
-    ($($name:ident),+ $(,)?) => {$(
-        mod $name {
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_sqlite() { super::$name(super::Database::fresh(false).await).await }
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_postgres() { super::$name(super::Database::fresh(true).await).await }
-        }
-    )+};
 }
 
 on_both!(

@@ -2,8 +2,20 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+#[macro_use]
+mod database;
+mod world;
+
+mod commands;
+
 mod ends;
 
 mod keys;
 
 mod lab;
+
+mod send;
+
+mod words;
+
+mod worker;

@@ -394,7 +394,8 @@ impl KeyHeader {
 }
 
 impl CredentialConfig {
-    fn check(self) -> Result<Credential, Error> {
+    /// The credential that is described.
+    pub(crate) fn check(self) -> Result<Credential, Error> {
         let credential = match (self.environment, self.file) {
             (Some(name), None) if !name.is_empty() => Credential::environment(name),
             (None, Some(path)) => Credential::file(path),

@@ -61,6 +61,31 @@ impl Credential {
         Ok(self)
     }
 
+    /// Whether there is a credential that can be sent now.
+    ///
+    /// # Errors
+    /// One sentence that says where it was looked for, and nothing of what was found.
+    pub async fn check(&self) -> Result<(), Error> {
+        if self.header().await.is_some() {
+            return Ok(());
+        }
+        Err(Error::config(match &self.source {
+            Source::Environment(name) => match std::env::var_os(name) {
+                None => format!(
+                    "credential: the environment variable {name} is not set, and nothing is sent without it"
+                ),
+                Some(_) => format!(
+                    "credential: what the environment variable {name} has is empty, or no text that a header can carry"
+                ),
+            },
+            Source::File(path) => format!(
+                "credential: the file {} cannot be read, is empty, or has more than one line of at most {CREDENTIAL_BYTES_MAX} bytes",
+                path.display()
+            ),
+            Source::Lookup(_) => "credential: its look-up finds none".to_owned(),
+        }))
+    }
+
     /// The header as it is now; nothing where there is no credential.
     pub(super) async fn header(&self) -> Option<(HeaderName, HeaderValue)> {
         let secret = match &self.source {

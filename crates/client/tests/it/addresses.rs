@@ -25,7 +25,7 @@ fn names(sets: &[&[&str]]) -> (Resolver, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn t104_a_name_that_flips_to_loopback_is_not_connected_to() {
+async fn p66_t104_a_name_that_flips_to_loopback_is_not_connected_to() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let url = format!("https://flip.test:{port}");

@@ -1,5 +1,6 @@
-//! The courier on the memory store, before a counterparty that does as it is told.
+//! The courier, most of all on the memory store, before a counterparty that does as it is told.
 
+mod business;
 mod endings;
 mod lanes;
 mod people;

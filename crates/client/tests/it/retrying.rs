@@ -44,7 +44,7 @@ async fn b34_one_key_and_equal_bytes_through_every_attempt() {
 }
 
 #[tokio::test]
-async fn b07_after_an_unknown_outcome_an_opaque_counterparty_gets_no_second_request() {
+async fn p68_b07_after_an_unknown_outcome_an_opaque_counterparty_gets_no_second_request() {
     for wire in ["hang", "close", "reset"] {
         let lab = lab(&format!(r#"{{"rules":[{{"wire":"{wire}"}}]}}"#)).await;
         let called = pay(&retrying(QUICK, None), &lab, "ORD-1").await;

@@ -42,7 +42,7 @@ fn s12_gaps_grow_strictly_until_the_cap() {
 }
 
 #[test]
-fn b22_gaps_differ_by_chance_and_never_undercut_retry_after() {
+fn p67_b22_gaps_differ_by_chance_and_never_undercut_retry_after() {
     let backoff = Limits::DURABLE.backoff;
     let all = (1_u32..30, 0_u64..100_000, any_chance(), any_chance());
     holds_for(all, MADE_UP, |(retry, asked, one, other)| {

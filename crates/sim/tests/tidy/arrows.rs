@@ -88,10 +88,14 @@ fn planted_arrows_are_found() {
     };
     hold(&code("samekey-store", "samekey-core"));
     hold(&code("samekey-gateway", "samekey-client"));
+    hold(&code("samekey-client", "samekey-store"));
+    hold(&code("samekey-cli", "samekey-client"));
     hold(&code("samekey-cli", "samekey-lab"));
     finds(&code("samekey-core", "samekey-store"), "must not depend on samekey-store");
     finds(&code("samekey", "samekey-client"), "must not depend on samekey-client");
     finds(&code("samekey-client", "samekey"), "must not depend on samekey ");
+    finds(&code("samekey-client", "samekey-lab"), "must not depend on samekey-lab");
+    finds(&code("samekey-store", "samekey-client"), "must not depend on samekey-client");
     finds(&code("samekey-cli", "samekey-sim"), "must not depend on samekey-sim");
     finds(&code("samekey-sim", "samekey-cli"), "must not depend on samekey-cli");
     finds(&code("samekey-common", "serde"), "is not on the map");

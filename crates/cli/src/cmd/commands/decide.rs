@@ -10,7 +10,7 @@ use samekey_client::core::delivery::Delivery;
 use samekey_client::core::key::Org;
 use samekey_client::core::lease::Hold;
 use samekey_client::core::plan::Decision;
-use samekey_client::inbox::Inbox;
+use samekey_client::inbox::{Done, Inbox};
 use samekey_client::store::outbox::{CommandId, Outbox};
 use samekey_client::store::{Ledger, Person};
 use samekey_client::{Courier, Error, Kind, Setup};
@@ -21,7 +21,7 @@ use std::sync::Arc;
 ///
 /// What has failed is sent again, under the key that it always had. What is undecided is asked about, where
 /// its counterparty answers questions, or sent again where the counterparty deduplicates and still remembers
-/// the key; where neither is possible it comes back to the inbox without having been sent.
+/// the key; where neither is possible nothing changes, and only `samekey commands resolve` ends it.
 #[derive(clap::Args, Debug)]
 pub struct Retry {
     #[command(flatten)]
@@ -35,10 +35,15 @@ pub struct Retry {
 }
 
 /// Take a command back that was never sent
+///
+/// It is never sent then, and its business action gets no new key: for what is wanted after all use
+/// another reference. What was sent once cannot be taken back: it may have been executed.
 #[derive(clap::Args, Debug)]
 pub struct Cancel {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    person: PersonFlags,
 }
 
 /// Decide about a command in the inbox
@@ -89,7 +94,7 @@ enum What {
 /// Runs `samekey commands retry`.
 pub fn retry(arguments: &Retry) -> Result<ExitCode, Stopped> {
     let person = arguments.person.person();
-    let setup = arguments.config.setup()?;
+    let setup = arguments.config.read()?.setup()?;
     let (org, id) = (arguments.target.org()?, arguments.target.id()?);
     let delivery = block_on(async {
         match arguments.target.database.open().await? {
@@ -141,11 +146,12 @@ pub fn resolve(arguments: &Resolve) -> Result<ExitCode, Stopped> {
 
 /// Runs `samekey commands cancel`.
 pub fn cancel(arguments: &Cancel) -> Result<ExitCode, Stopped> {
+    let person = arguments.person.person();
     let (org, id) = (arguments.target.org()?, arguments.target.id()?);
     let done = block_on(async {
         Ok(match arguments.target.database.open().await? {
-            Store::Postgres(store) => Inbox::of(&store).cancel(&org, id).await?,
-            Store::Sqlite(store) => Inbox::of(&store).cancel(&org, id).await?,
+            Store::Postgres(store) => Inbox::of(&store).cancel_by(&org, id, &person).await?,
+            Store::Sqlite(store) => Inbox::of(&store).cancel_by(&org, id, &person).await?,
         })
     })?;
     decided(done, "only what was never sent can be taken back")?;
@@ -165,7 +171,22 @@ async fn on<S: Outbox>(
     person: &Person,
 ) -> Result<Delivery, Stopped> {
     let hold = seen.hold(store, org, id).await?;
-    decided(Inbox::of(store).decide(org, id, hold, decision, person).await?, WANTED)
+    let done = Inbox::of(store).decide(org, id, hold, decision, person).await?;
+    if is_as_seen(&done, hold) {
+        return Err(Stopped::new(
+            Code::NothingDecided,
+            "nothing was decided: the command has failed, which says already that nothing of it ran; `samekey commands retry` sends it again under its key",
+        ));
+    }
+    decided(done, WANTED)
+}
+
+/// Whether nothing was done although the command is in the inbox and as the person saw it.
+fn is_as_seen(done: &Done, hold: Hold) -> bool {
+    match done {
+        Done::NotNow(delivery) => delivery.hold() == hold && delivery.is_in_inbox(),
+        Done::Written(_) | Done::Contradicts(_) | Done::Unknown => false,
+    }
 }
 
 /// Trying again is the courier's, since it knows what the destination can be asked.
@@ -178,7 +199,14 @@ async fn again<S: Outbox + Ledger>(
 ) -> Result<Delivery, Stopped> {
     let courier = Courier::open(Arc::new(store), setup).await?;
     let hold = seen.hold(courier.store(), org, id).await?;
-    decided(courier.retry(org, id, hold, person).await?, WANTED)
+    let done = courier.retry(org, id, hold, person).await?;
+    if is_as_seen(&done, hold) {
+        return Err(Stopped::new(
+            Code::NothingDecided,
+            "nothing was decided: the command may have run, and its counterparty neither answers questions nor still remembers the key, so it is not sent; find out there what happened, then `samekey commands resolve`",
+        ));
+    }
+    decided(done, WANTED)
 }
 
 impl Seen {

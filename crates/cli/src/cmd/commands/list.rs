@@ -1,6 +1,6 @@
 //! `samekey commands inbox` and `samekey commands list`.
 
-use super::{organisation, since_and_reason};
+use super::{because, came_to, organisation, since_and_reason};
 use crate::database::{DatabaseFlag, Store, block_on};
 use crate::exit::Stopped;
 use crate::output::say;
@@ -114,6 +114,8 @@ struct Line {
     since: Option<String>,
     due: Option<String>,
     reason: Option<&'static str>,
+    /// What the last attempt or question came to, where that is not the reason.
+    last: Option<&'static str>,
     attempts: u32,
     view: String,
 }
@@ -188,6 +190,7 @@ impl Line {
             since: since.map(second),
             due: delivery.due().map(second),
             reason,
+            last: came_to(delivery),
             attempts: delivery.sends,
             view: delivery.view().to_string(),
         }
@@ -225,7 +228,7 @@ fn text(page: &Page, is_inbox: bool) -> String {
             line.state.to_owned(),
             line.since.clone().unwrap_or_default(),
             line.due.clone().unwrap_or_default(),
-            line.reason.unwrap_or_default().to_owned(),
+            because(line.reason, line.last),
             line.attempts.to_string(),
             line.view.clone(),
         ]);

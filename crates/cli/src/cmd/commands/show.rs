@@ -6,6 +6,8 @@ use crate::database::{Store, block_on};
 use crate::exit::Stopped;
 use crate::output::say;
 use crate::show::{Format, escaped, json, second};
+use bytes::Bytes;
+use samekey_client::HttpRequest;
 use samekey_client::core::delivery::{Delivery, State};
 use samekey_client::core::key::Org;
 use samekey_client::core::receipt::Receipt;
@@ -94,7 +96,7 @@ async fn page<S: Outbox>(
     let seen = store.delivery(org, id).await?.ok_or_else(no_such_command)?;
     let mut page = Page::of(&command, &seen.delivery);
     if with_request {
-        page.request = Some(String::from_utf8_lossy(&command.request).into_owned());
+        page.request = Some(request_text(&command.request));
     }
     page.notes = store.attempts(org, id).await?.iter().map(Note::of).collect();
     page.decisions = store.accounts(org, id).await?.iter().map(Account::of).collect();
@@ -164,12 +166,17 @@ impl Page {
             ("attempts", Some(self.attempts.to_string())),
             ("questions asked", self.questions_asked.map(|asked| asked.to_string())),
             ("status", self.answer_status.map(|status| status.to_string())),
-            ("request", self.request.as_deref().map(escaped)),
         ];
         let mut text: String = lines
             .iter()
             .filter_map(|(name, value)| value.as_ref().map(|value| format!("{name:16} {value}\n")))
             .collect();
+        if let Some(request) = &self.request {
+            text.push('\n');
+            for line in request.lines() {
+                text.push_str(&format!("  {}\n", escaped(line)));
+            }
+        }
         for note in &self.notes {
             let status = note.status.map(|status| format!(", status {status}"));
             text.push_str(&format!(
@@ -190,6 +197,21 @@ impl Page {
         }
         text
     }
+}
+
+/// A request as a person reads it: its first line, its headers, its body.
+fn request_text(bytes: &Bytes) -> String {
+    let Some(request) = HttpRequest::decode(bytes) else {
+        // Whoever enqueued it has a form of its own.
+        return String::from_utf8_lossy(bytes).into_owned();
+    };
+    let mut text = format!("{} {}\n", request.method, request.target);
+    for (name, value) in &request.headers {
+        text.push_str(&format!("{name}: {}\n", String::from_utf8_lossy(value.as_bytes())));
+    }
+    text.push('\n');
+    text.push_str(&String::from_utf8_lossy(&request.body));
+    text
 }
 
 fn receipt(delivery: &Delivery) -> Option<&Receipt> {

@@ -24,7 +24,7 @@ async fn a_command_is_sent_once_and_its_answer_is_kept() {
 }
 
 #[tokio::test]
-async fn the_same_action_enqueued_again_is_the_same_command() {
+async fn p47_the_same_action_enqueued_again_is_the_same_command() {
     let world = World::new(OPAQUE, |_| Act::Works);
     let (courier, _) = courier(&world, limits()).await;
     let first = courier.enqueue(command("psp", "order-1")).await.unwrap();
@@ -41,7 +41,7 @@ async fn the_same_action_enqueued_again_is_the_same_command() {
 }
 
 #[tokio::test]
-async fn b34_one_key_and_the_same_bytes_for_every_attempt() {
+async fn p46_b34_one_key_and_the_same_bytes_for_every_attempt() {
     let mut left = vec![
         Act::Works,
         says(Outcome::NotRun(NotRun::RateLimited)),
@@ -63,7 +63,7 @@ async fn b34_one_key_and_the_same_bytes_for_every_attempt() {
 }
 
 #[tokio::test]
-async fn b16_an_unknown_outcome_is_undecided_and_late_evidence_ends_it_without_a_send() {
+async fn p59_b16_an_unknown_outcome_is_undecided_and_late_evidence_ends_it_without_a_send() {
     let world = World::new(OPAQUE, |_| Act::AnswerLost);
     let (courier, _) = courier(&world, limits()).await;
     let _running = courier.spawn();
@@ -94,7 +94,7 @@ async fn a_counterparty_that_deduplicates_is_sent_the_same_again() {
 }
 
 #[tokio::test]
-async fn b35_it_is_asked_first_and_sent_again_once_after_two_not_found() {
+async fn p52_b35_it_is_asked_first_and_sent_again_once_after_two_not_found() {
     let mut left = vec![Act::Works, says(Outcome::Unknown(Reason::TimedOut))];
     let world = World::new(ANSWERS, move |_| left.pop().unwrap());
     let (courier, _) = courier(&world, limits()).await;
@@ -122,7 +122,7 @@ async fn an_executed_command_is_adopted_by_asking() {
 }
 
 #[tokio::test]
-async fn what_is_found_different_goes_to_a_person() {
+async fn p53_what_is_found_different_goes_to_a_person() {
     let world =
         World::new(ANSWERS, |_| Act::AnswerLost).answering(|_| Some(Told::plain(Heard::Different)));
     let (courier, _) = courier(&world, limits()).await;
@@ -137,7 +137,7 @@ async fn what_is_found_different_goes_to_a_person() {
 }
 
 #[tokio::test]
-async fn b70_a_refusal_after_a_timeout_is_not_the_end() {
+async fn p49_b70_a_refusal_after_a_timeout_is_not_the_end() {
     let refused = says(Outcome::Refused(receipt(), Speaks::ForItself));
     let mut left = vec![refused, says(Outcome::Unknown(Reason::ServerError))];
     let world = World::new(DEDUPS, move |_| {
@@ -203,7 +203,7 @@ async fn a_panic_of_its_code_and_a_hang_are_unknown() {
 }
 
 #[tokio::test]
-async fn b74_the_time_ends_it_and_is_named() {
+async fn p54_b74_the_time_ends_it_and_is_named() {
     let world = World::new(OPAQUE, |_| down());
     let mut short = limits();
     short.time_max = Duration::from_millis(600);

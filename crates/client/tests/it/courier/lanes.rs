@@ -35,7 +35,7 @@ async fn until_all_ended(store: &MemoryLedger) {
 }
 
 #[tokio::test]
-async fn t78_a_credential_that_is_not_accepted_pauses_and_burns_nothing() {
+async fn p56_t78_a_credential_that_is_not_accepted_pauses_and_burns_nothing() {
     let is_mended = Arc::new(AtomicBool::new(false));
     let look = is_mended.clone();
     let world = World::new(OPAQUE, move |_| {
@@ -78,7 +78,7 @@ const WAITING: usize = 10_000;
 const SENDS_INTO_OUTAGE_MAX: usize = 32 + 10 + 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn t75_an_outage_is_sat_out_with_few_sends_and_then_everything_succeeds() {
+async fn p62_t75_an_outage_is_sat_out_with_few_sends_and_then_everything_succeeds() {
     let opens = Instant::now() + Duration::from_secs(6);
     let world = World::new(OPAQUE, move |_| {
         if Instant::now() < opens {
@@ -180,7 +180,7 @@ async fn b73_one_destination_that_wants_to_be_left_alone_keeps_no_other_waiting(
 }
 
 #[tokio::test]
-async fn b44_commands_of_one_order_go_one_after_the_other() {
+async fn p63_b44_commands_of_one_order_go_one_after_the_other() {
     let mut refusals = 1;
     let world = World::new(OPAQUE, move |order| {
         if order.command.action.business_ref == "create" && refusals > 0 {
@@ -239,7 +239,7 @@ async fn b62_who_is_asked_to_stop_ends_what_is_on_its_way() {
 }
 
 #[tokio::test]
-async fn b28_a_take_over_after_the_lease_sends_the_same_key_once_more() {
+async fn p57_b28_a_take_over_after_the_lease_sends_the_same_key_once_more() {
     let mut left = vec![Act::Works, Act::Hangs];
     let world = World::new(DEDUPS, move |_| left.pop().unwrap());
     let store = Arc::new(MemoryLedger::new());
@@ -265,7 +265,7 @@ async fn b28_a_take_over_after_the_lease_sends_the_same_key_once_more() {
 }
 
 #[tokio::test]
-async fn a_database_of_another_environment_is_refused() {
+async fn p64_a_database_of_another_environment_is_refused() {
     let world = World::new(OPAQUE, |_| Act::Works);
     let store = Arc::new(MemoryLedger::new());
     let (_courier, _) = courier_on(store.clone(), &world, limits()).await;
@@ -277,7 +277,7 @@ async fn a_database_of_another_environment_is_refused() {
 }
 
 #[tokio::test]
-async fn t82_a_counterparty_that_forgets_too_soon_is_refused_at_the_start() {
+async fn p55_t82_a_counterparty_that_forgets_too_soon_is_refused_at_the_start() {
     let world = World::new(
         samekey_client::core::profile::Declared {
             dedups: Some(Duration::from_secs(5)),

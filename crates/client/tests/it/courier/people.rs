@@ -5,7 +5,7 @@ use samekey_client::Kind;
 use samekey_client::core::delivery::{Ended, Reason, Resolution, State};
 use samekey_client::core::outcome::{Outcome, Speaks};
 use samekey_client::core::plan::Decision;
-use samekey_client::inbox::Done;
+use samekey_client::inbox::{Done, Inbox};
 use samekey_client::store::Person;
 use samekey_client::store::outbox::Outbox;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn person() -> Person {
 }
 
 #[tokio::test]
-async fn a_command_that_was_never_sent_is_taken_back_and_another_is_not() {
+async fn p61_a_command_that_was_never_sent_is_taken_back_and_another_is_not() {
     let world = World::new(OPAQUE, |_| Act::Works);
     let (courier, _) = courier(&world, limits()).await;
     let placed = courier.enqueue(command("psp", "order-1")).await.unwrap();
@@ -29,15 +29,26 @@ async fn a_command_that_was_never_sent_is_taken_back_and_another_is_not() {
     assert!(
         matches!(done, Done::Written(delivery) if matches!(delivery.state, State::Cancelled(_)))
     );
+    let third = courier.enqueue(command("psp", "order-3")).await.unwrap();
+    let inbox = Inbox::of(courier.store());
+    let nobody = Person { note: String::new(), ..person() };
+    assert!(inbox.cancel_by(&org(), third.id, &nobody).await.is_err(), "it says why");
+    let done = inbox.cancel_by(&org(), third.id, &person()).await.unwrap();
+    assert!(matches!(done, Done::Written(_)), "{done:?}");
+    let accounts = courier.store().accounts(&org(), third.id).await.unwrap();
+    assert_eq!((accounts[0].person.as_str(), accounts[0].decision.as_str()), ("ada", "cancel"));
     let _running = courier.spawn();
     let second = courier.enqueue(command("psp", "order-2")).await.unwrap();
     ended(&courier, second.id).await;
     assert!(matches!(courier.cancel(&org(), second.id).await.unwrap(), Done::NotNow(_)));
+    let sent = inbox.cancel_by(&org(), second.id, &person()).await.unwrap();
+    assert!(matches!(sent, Done::NotNow(_)), "{sent:?}");
+    assert!(courier.store().accounts(&org(), second.id).await.unwrap().is_empty());
     assert_eq!(world.sends().len(), 1);
 }
 
 #[tokio::test]
-async fn what_a_person_decides_is_on_record_with_its_account() {
+async fn p60_what_a_person_decides_is_on_record_with_its_account() {
     let world = World::new(OPAQUE, |_| Act::AnswerLost);
     let (courier, _) = courier(&world, limits()).await;
     let _running = courier.spawn();
@@ -108,7 +119,7 @@ async fn what_is_undecided_is_asked_about_again_and_never_blindly_sent() {
 }
 
 #[tokio::test]
-async fn b17_b47_a_new_key_only_after_a_definite_no() {
+async fn p48_b17_b47_a_new_key_only_after_a_definite_no() {
     let mut refused = true;
     let world = World::new(OPAQUE, move |_| {
         if std::mem::take(&mut refused) {

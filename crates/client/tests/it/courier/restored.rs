@@ -18,7 +18,7 @@ async fn marked(store: &MemoryLedger) {
 }
 
 #[tokio::test]
-async fn t83_what_waits_is_asked_about_before_it_is_sent() {
+async fn p65_t83_what_waits_is_asked_about_before_it_is_sent() {
     for (declared, questions_first) in [(ANSWERS, true), (DEDUPS, false)] {
         let store = Arc::new(MemoryLedger::new());
         let world = World::new(declared, |_| Act::Works);

@@ -23,7 +23,7 @@ fn s01_what_is_sent_as_unrun_has_not_run() {
 }
 
 #[test]
-fn b17_b70_failed_means_that_nothing_can_have_run() {
+fn p50_b17_b70_failed_means_that_nothing_can_have_run() {
     everywhere(|Lived { delivery, input, now, profile, suspects, .. }| {
         let (next, verdict) = plan(delivery.clone(), input.clone(), now, &profile);
         if let State::Failed(_) = next.state {
@@ -79,7 +79,7 @@ fn doubt_is_on_record_exactly_where_it_is_so() {
 /// What may have run is sent again only to a counterparty that remembers the key for as long as the
 /// attempt can last.
 #[test]
-fn t79_nothing_in_doubt_is_sent_to_one_that_may_have_forgotten() {
+fn p51_t79_nothing_in_doubt_is_sent_to_one_that_may_have_forgotten() {
     everywhere(|Lived { delivery, input, now, profile, .. }| {
         let (next, verdict) = plan(delivery, input, now, &profile);
         let (Verdict::Send(_), State::Sending(sending)) = (verdict, &next.state) else {

@@ -77,7 +77,7 @@ fn is_working(delivery: &Delivery) -> bool {
 }
 
 #[test]
-fn b28_s10_a_stale_hold_changes_nothing_but_by_certain_news() {
+fn p58_b28_s10_a_stale_hold_changes_nothing_but_by_certain_news() {
     everywhere(|Lived { delivery, input, now, profile, .. }| {
         let Some((hold, certain)) = spoken(&input) else { return Ok(()) };
         if hold == delivery.hold() && is_working(&delivery) {
