@@ -20,7 +20,7 @@ const WAITING_ANSWERS_MAX: usize = 1_024;
 pub struct Engine<S>(Arc<Shared<S>>);
 
 pub(crate) struct Shared<S> {
-    pub(crate) store: S,
+    pub(crate) store: Arc<S>,
     pub(crate) flights: Flights,
     pub(crate) hints: Hints,
     pub(crate) signals: Signals,
@@ -46,7 +46,7 @@ impl<S: Send + Sync + 'static> Engine<S> {
     /// An engine on this store with more than the defaults.
     pub fn with(store: S, setup: Setup) -> Engine<S> {
         Engine(Arc::new(Shared {
-            store,
+            store: Arc::new(store),
             flights: Flights::default(),
             hints: Hints::default(),
             signals: setup.listener.map(Signals::to).unwrap_or_default(),
@@ -60,6 +60,11 @@ impl<S: Send + Sync + 'static> Engine<S> {
     /// The store itself.
     pub fn store(&self) -> &S {
         &self.0.store
+    }
+
+    /// The store, to be shared with what works on the same database beside this engine, such as a courier.
+    pub fn store_handle(&self) -> Arc<S> {
+        Arc::clone(&self.0.store)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared<S>> {

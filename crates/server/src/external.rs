@@ -291,8 +291,8 @@ impl<S: Ledger> External<S> {
             )));
         }
         let shared = engine.shared();
-        let secret = Secret::of(&shared.store, shared.outbound_secret.as_deref()).await?;
-        let restored = RwLock::new(Restored::load(&shared.store).await?);
+        let secret = Secret::of(&*shared.store, shared.outbound_secret.as_deref()).await?;
+        let restored = RwLock::new(Restored::load(&*shared.store).await?);
         let engine = engine.clone();
         Ok(External(Arc::new(Inner { engine, route, asking, secret, restored })))
     }
@@ -355,7 +355,7 @@ impl<S: Ledger> External<S> {
 
     /// Looks whether the store was restored since.
     pub(crate) async fn look_for_restore(&self) -> Result<(), StoreError> {
-        let found = Restored::load(&self.shared().store).await?;
+        let found = Restored::load(&*self.shared().store).await?;
         *self.0.restored.write().unwrap_or_else(PoisonError::into_inner) = found;
         Ok(())
     }

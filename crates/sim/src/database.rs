@@ -74,6 +74,23 @@ impl FreshDatabase {
         format!("create database {}", quoted(&self.name))
     }
 
+    /// A copy of it as it is now. Nobody may be connected to it: whoever still is, is thrown out, and what they
+    /// had not committed is not in the copy.
+    ///
+    /// # Errors
+    /// `Missing` and `Database`, as for [`FreshDatabase::create`].
+    pub async fn copy(&self) -> Result<Self> {
+        let copy = Self::planned()?;
+        let end = format!(
+            "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = '{}'",
+            self.name.replace('\'', "''")
+        );
+        run(&self.admin_url, &end).await?;
+        let (name, template) = (quoted(&copy.name), quoted(&self.name));
+        run(&copy.admin_url, &format!("create database {name} template {template}")).await?;
+        Ok(copy)
+    }
+
     /// The database's address, as the superuser.
     pub fn url(&self) -> &str {
         &self.url

@@ -14,8 +14,8 @@ mod samples;
 pub mod sometimes;
 
 pub use evidence::{
-    Act, Activity, Booking, ByPerson, Call, CallKind, Captured, Evidence, LastAnswer, Limits,
-    OpenTransaction,
+    Act, Activity, Booking, ByPerson, Call, CallKind, Captured, EndedCommand, Evidence, LastAnswer,
+    Limits, OpenTransaction,
 };
 pub use samples::{Sample, SeenRow};
 pub use sometimes::Sometimes;

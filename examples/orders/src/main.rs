@@ -3,8 +3,11 @@
 //! `POST /orders` is an atomic command: the order and its key are committed together. The first write
 //! wins, so a retry gets the first order back, with status 200, whatever amount it carries. This
 //! program is meant to be copied: [`service`] is the part that a service of your own has, [`shop`] its
-//! tables, [`payments`] a command whose effect is elsewhere, [`serve`] an accept loop with the time limits that `axum::serve` lacks.
+//! tables, [`delivery`] the payment of an order, which a courier has executed once, [`payments`] a command
+//! whose caller waits for an effect elsewhere, [`serve`] an accept loop with the time limits that
+//! `axum::serve` lacks.
 
+mod delivery;
 mod payments;
 mod provider;
 mod serve;
@@ -23,6 +26,10 @@ use std::time::Duration;
 const USAGE: u8 = 2;
 /// Exit code for a database or an address that cannot be reached.
 const UNREACHABLE: u8 = 3;
+
+/// How long orders and payments may take to end after the signal to stop. Who is killed before loses
+/// nothing: what was on its way is asked about.
+const GRACE: Duration = Duration::from_secs(10);
 
 /// Orders that a retry never makes twice.
 #[derive(Parser, Debug)]
@@ -55,6 +62,9 @@ struct Arguments {
     /// How long a client may take for its body, in milliseconds
     #[arg(long, default_value_t = millis(serve::BODY_TIME_MAX), env = "ORDERS_BODY_TIME_MAX_MS", value_parser = time())]
     body_time_max_ms: u64,
+    /// How long orders and payments on their way may take to end after the signal to stop, in milliseconds
+    #[arg(long, default_value_t = millis(GRACE), env = "ORDERS_GRACE_MS", value_parser = time())]
+    grace_ms: u64,
     #[command(flatten)]
     payments: payments::Flags,
 }
@@ -128,7 +138,7 @@ async fn run(
         code: if error.kind() == samekey::store::Kind::Address { USAGE } else { UNREACHABLE },
         sentence: format!("the database cannot be used: {error}"),
     };
-    let shop = shop::Shop::open(&arguments.database).await.map_err(unusable)?;
+    let shop = shop::Shop::open(&arguments.database, terms).await.map_err(unusable)?;
     let payments = shop.payments(terms).await.map_err(unusable)?;
     let listener = serve::listen(arguments.listen).map_err(|error| Stopped {
         code: UNREACHABLE,
@@ -141,12 +151,16 @@ async fn run(
     let demo = arguments.tokens.is_empty();
     tell(&format!("listening on http://{address}\n{}\n", lesson(address, demo, terms.kind)));
     let (sweeper, recovery) = (shop.spawn_sweeper(), payments.spawn_recovery());
+    let courier = shop.spawn_courier();
     let body_time_max = Duration::from_millis(arguments.body_time_max_ms);
     let headers_time_max = Duration::from_millis(arguments.headers_time_max_ms);
     let router = service::router(shop.clone(), payments, tokens, body_time_max);
     serve::serve(listener, router, headers_time_max).await;
     drop((sweeper, recovery));
-    if !shop.drain().await {
+    let grace = Duration::from_millis(arguments.grace_ms);
+    // What a courier has sent is written down before the program ends, if it is answered in time.
+    let (orders, payments) = tokio::join!(shop.drain(grace), courier.drain(grace));
+    if !(orders && payments) {
         tracing::warn!(
             "some commands had not ended; their transactions are rolled back, their payments are asked about"
         );
@@ -159,7 +173,7 @@ async fn run(
 fn lesson(address: SocketAddr, demo: bool, provider: payments::Kind) -> String {
     let token = if demo { "alpha-token" } else { "YOUR-TOKEN" };
     let key = uuid::Uuid::new_v4();
-    let payment_key = uuid::Uuid::new_v4();
+    let (paid_key, payment_key) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
     let other = if demo {
         "With beta-token the same key is another organisation's own order."
     } else {
@@ -194,7 +208,15 @@ Pay for it, at the provider ("samekey lab api" plays one, and answers every seco
 
 The first time it answers 201, and so does every further time, without a second payment.
 Another amount is refused with 422.
-{late}"#
+{late}
+
+Order and have it paid by a courier, which finishes what a crash leaves open:
+
+  curl -i http://{address}/orders -H 'Authorization: Bearer {token}' \
+    -H 'Idempotency-Key: {paid_key}' -H 'Content-Type: application/json' \
+    -d '{{"amount": 1200, "pay": true}}'
+
+It answers at once. Get what its Location names, and "payment" tells how it stands."#
     )
 }
 

@@ -3,13 +3,15 @@
 mod postgres;
 mod sqlite;
 
+use crate::delivery::{self, Paying};
 use crate::payments::{Desk, Payments, Terms};
 use http::{HeaderMap, StatusCode, header};
-use samekey::core::key::Org;
+use samekey::core::key::{Key, Org};
 use samekey::core::policy::{Choices, OnMismatch, ReplayStatus};
 use samekey::store::address::Address;
 use samekey::store::{Kind, StoreError};
 use samekey::{Answer, BoxError, Caller, Request, Response, Route, SweepPlan, Sweeper};
+use samekey_client::Running;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -17,8 +19,6 @@ use std::time::Duration;
 pub const AMOUNT_MAX: i64 = 1_000_000_000_000;
 /// The longest name of a cart, in characters.
 const CART_CHARACTERS_MAX: usize = 100;
-/// How long commands may take to end after the signal to stop.
-const DRAIN_GRACE: Duration = Duration::from_secs(10);
 
 /// What a caller asks for.
 #[derive(Clone, Debug, Deserialize)]
@@ -28,6 +28,9 @@ pub struct NewOrder {
     pub amount: i64,
     /// The cart that is ordered, if there is one: a cart is ordered once, under whichever key.
     pub cart: Option<String>,
+    /// Whether it is paid at the provider, once.
+    #[serde(default)]
+    pub pay: bool,
 }
 
 /// What a caller gets.
@@ -37,6 +40,9 @@ pub struct Order {
     pub id: String,
     /// In minor units.
     pub amount: i64,
+    /// How its payment stands, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payment: Option<Paying>,
 }
 
 /// Why a body is no order: a status and one sentence for the caller.
@@ -57,7 +63,8 @@ impl NewOrder {
     }
 
     fn read(body: &[u8]) -> Result<NewOrder, String> {
-        const EXPECTED: &str = r#"expected {"amount": 1200}, with an optional "cart""#;
+        const EXPECTED: &str =
+            r#"expected {"amount": 1200}, with an optional "cart" and an optional "pay": true"#;
         if is_list(body) {
             return Err(format!("the body cannot be read as an order: it is a list; {EXPECTED}"));
         }
@@ -111,7 +118,8 @@ enum Place {
 
 impl Shop {
     /// Opens the database and brings its tables to what this program needs.
-    pub async fn open(address: &str) -> Result<Shop, StoreError> {
+    /// Where its payments go is said by `terms`.
+    pub async fn open(address: &str, terms: &Terms) -> Result<Shop, StoreError> {
         let route = Route::new(
             "orders",
             Choices {
@@ -123,8 +131,8 @@ impl Shop {
         )
         .map_err(|fault| StoreError::new(Kind::Other, fault.to_string()))?;
         let place = match Address::parse(address)? {
-            Address::Postgres(url) => Place::Postgres(postgres::Orders::open(&url).await?),
-            Address::Sqlite(address) => Place::Sqlite(sqlite::Orders::open(&address).await?),
+            Address::Postgres(url) => Place::Postgres(postgres::Orders::open(&url, terms).await?),
+            Address::Sqlite(address) => Place::Sqlite(sqlite::Orders::open(&address, terms).await?),
         };
         Ok(Shop { route, place })
     }
@@ -158,6 +166,14 @@ impl Shop {
         })
     }
 
+    /// Has the payments of orders executed, in the background.
+    pub fn spawn_courier(&self) -> Running {
+        match &self.place {
+            Place::Postgres(orders) => orders.courier.spawn(),
+            Place::Sqlite(orders) => orders.courier.spawn(),
+        }
+    }
+
     /// Removes keys whose retention is over, in the background, until this is dropped.
     pub fn spawn_sweeper(&self) -> Sweeper {
         match &self.place {
@@ -166,11 +182,11 @@ impl Shop {
         }
     }
 
-    /// Waits for open commands; says whether all ended.
-    pub async fn drain(&self) -> bool {
+    /// Waits for open commands, so long at the most; says whether all ended.
+    pub async fn drain(&self, grace: Duration) -> bool {
         match &self.place {
-            Place::Postgres(orders) => orders.engine.drain(DRAIN_GRACE).await,
-            Place::Sqlite(orders) => orders.engine.drain(DRAIN_GRACE).await,
+            Place::Postgres(orders) => orders.engine.drain(grace).await,
+            Place::Sqlite(orders) => orders.engine.drain(grace).await,
         }
     }
 }
@@ -183,10 +199,35 @@ fn created(order: &Order) -> Result<Answer, BoxError> {
     Ok(response)
 }
 
-/// The answer to a cart that was ordered before, under another key.
-fn ordered_before() -> Result<Answer, BoxError> {
-    samekey::json(
-        StatusCode::CONFLICT,
-        &serde_json::json!({ "detail": "this cart was ordered already, under another key" }),
-    )
+/// The id of a new order: of one that is paid it is made of the key under which it is ordered. Without a
+/// key that can be read nothing is ordered at all.
+fn new_id(caller: &Caller, request: &Request, order: &NewOrder) -> String {
+    let lines = request.headers().get_all("idempotency-key");
+    let key = Key::from_header_lines(lines.iter().map(http::HeaderValue::as_bytes));
+    match key {
+        Ok(Some(key)) if order.pay => delivery::order_id(&caller.org, &key).to_string(),
+        Ok(_) | Err(_) => uuid::Uuid::now_v7().to_string(),
+    }
+}
+
+/// The answer where a payment cannot be prepared: its store is away, and nothing was written.
+fn try_later() -> Response {
+    let sentence = "nothing was ordered; send the same order again with its key";
+    let body = serde_json::json!({ "detail": sentence }).to_string();
+    let mut answer = http::Response::new(samekey::whole(body));
+    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+    headers.insert(header::RETRY_AFTER, http::HeaderValue::from_static("1"));
+    answer
+}
+
+/// The answer to an order that stands already: of the same cart under another key, or under this key, which
+/// was forgotten since.
+fn ordered_before(order: &NewOrder) -> Result<Answer, BoxError> {
+    let sentence = match order.cart {
+        Some(_) => "this cart was ordered already, under another key",
+        None => "an order was made under this key before; a new order needs a new key",
+    };
+    samekey::json(StatusCode::CONFLICT, &serde_json::json!({ "detail": sentence }))
 }

@@ -19,6 +19,7 @@ use http_body_util::BodyExt;
 use rusqlite::Connection;
 use samekey_core::record::Record;
 use samekey_core::step::{Input, RetryAfter, Verdict, step};
+use samekey_store::sqlite::outbox::WriteTx;
 use samekey_store::sqlite::{AtomicEnd, AtomicTx, SqliteLedger};
 use samekey_store::{Arrived, Kind, Ledger, Seen, StoreError, Swap, crash_point};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,7 +47,7 @@ enum Ended {
 
 impl<H, E> Lead<SqliteLedger> for OnWriter<H>
 where
-    H: Fn(&Connection, &Request) -> Result<Answer, E> + Send + Sync + 'static,
+    H: Fn(&WriteTx<'_>, &Request) -> Result<Answer, E> + Send + Sync + 'static,
     E: Into<BoxError>,
 {
     async fn keyed(
@@ -114,8 +115,8 @@ where
         let judged = route.clone();
         let written = shared
             .store
-            .write_within(route.policy().run_max, move |connection| {
-                let ended = call(&*handler, connection, &request, &judged);
+            .write_tx_within(route.policy().run_max, move |tx| {
+                let ended = call(&*handler, tx, &request, &judged);
                 let keep = match &ended {
                     Ended::Passed(captured) => {
                         matches!(conclude(&judged, captured), Conclusion::Keep(_))
@@ -157,7 +158,7 @@ where
 
 impl<H, E> OnWriter<H>
 where
-    H: Fn(&Connection, &Request) -> Result<Answer, E> + Send + Sync + 'static,
+    H: Fn(&WriteTx<'_>, &Request) -> Result<Answer, E> + Send + Sync + 'static,
     E: Into<BoxError>,
 {
     /// Runs the job, and again where another job ended the transaction that both shared, or where
@@ -209,7 +210,7 @@ async fn looked_up(shared: &Shared<SqliteLedger>, command: &Command) -> Option<S
 /// One command on the writer's thread: claim, handler, settlement.
 fn job<H, E>(handler: &H, command: &Command, herald: &Herald, tx: &AtomicTx<'_>) -> AtomicEnd<Ended>
 where
-    H: Fn(&Connection, &Request) -> Result<Answer, E>,
+    H: Fn(&WriteTx<'_>, &Request) -> Result<Answer, E>,
     E: Into<BoxError>,
 {
     // The row's clock was read before this, within this very job.
@@ -229,7 +230,7 @@ where
     herald.running(&seen);
     crash_point!("claim.after");
     crash_point!("call.before");
-    let captured = match call(handler, tx.connection(), &command.request, &command.route) {
+    let captured = match call(handler, &tx.application(), &command.request, &command.route) {
         Ended::Passed(captured) => captured,
         ended @ (Ended::Row(_)
         | Ended::Stored(..)
@@ -262,13 +263,13 @@ where
 }
 
 /// Calls the handler and reads its answer. `Ended::Passed` is an answer that nobody has judged yet.
-fn call<H, E>(handler: &H, connection: &Connection, request: &Request, route: &Route) -> Ended
+fn call<H, E>(handler: &H, tx: &WriteTx<'_>, request: &Request, route: &Route) -> Ended
 where
-    H: Fn(&Connection, &Request) -> Result<Answer, E>,
+    H: Fn(&WriteTx<'_>, &Request) -> Result<Answer, E>,
     E: Into<BoxError>,
 {
     let (begun, run_max) = (Instant::now(), route.policy().run_max);
-    let called = catch_unwind(AssertUnwindSafe(|| handler(connection, request)));
+    let called = catch_unwind(AssertUnwindSafe(|| handler(tx, request)));
     // The store has broken off a statement that went on for too long. The handler's own code nobody can
     // break off; what it wrote is rolled back when it comes back at last.
     if begun.elapsed() > run_max && called.is_ok() {
@@ -333,6 +334,24 @@ impl Engine<SqliteLedger> {
     ) -> Response
     where
         H: Fn(&Connection, &Request) -> Result<Answer, E> + Send + Sync + 'static,
+        E: Into<BoxError>,
+        R: http_body::Body<Data = Bytes>,
+    {
+        let handler = move |tx: &WriteTx<'_>, request: &Request| handler(tx.connection(), request);
+        self.atomic_tx(route, caller, request, handler).await
+    }
+
+    /// The same for a handler that also enqueues commands: they are in the outbox if and only if what else
+    /// the handler wrote is committed, and are executed once at somebody else's by a courier.
+    pub async fn atomic_tx<H, E, R>(
+        &self,
+        route: &Route,
+        caller: &Caller,
+        request: http::Request<R>,
+        handler: H,
+    ) -> Response
+    where
+        H: Fn(&WriteTx<'_>, &Request) -> Result<Answer, E> + Send + Sync + 'static,
         E: Into<BoxError>,
         R: http_body::Body<Data = Bytes>,
     {

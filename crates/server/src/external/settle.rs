@@ -103,7 +103,7 @@ async fn write_until<S: Ledger>(
     });
     let mut pause = PAUSE_MIN;
     loop {
-        match write(&shared.store, &command.scope, input, known.take(), command.route.policy())
+        match write(&*shared.store, &command.scope, input, known.take(), command.route.policy())
             .await
         {
             Ok(written) => return Ok(written),
@@ -255,7 +255,8 @@ pub(super) async fn give_back<S: Ledger>(
                 return;
             }
             let release = Input::Release(seen.record.hold());
-            if !is_absent && write(&shared.store, scope, &release, Some(seen), policy).await.is_ok()
+            if !is_absent
+                && write(&*shared.store, scope, &release, Some(seen), policy).await.is_ok()
             {
                 return;
             }

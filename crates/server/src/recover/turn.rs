@@ -63,7 +63,7 @@ async fn take_turn<S: Ledger>(
     plan: RecoveryPlan,
 ) -> Result<Turn, StoreError> {
     let shared = external.shared();
-    let (store, route) = (&shared.store, external.route());
+    let (store, route) = (&*shared.store, external.route());
     let over = |end| Ok(Turn { asked: false, failed: false, end });
     let seen = store.load(scope).await?;
     let owner = new_owner()?;

@@ -1,10 +1,11 @@
 //! The invariants by subject, over what is known of each key.
 //!
 //! Here everything is brought together by key; what must hold is said in `check/`: `effects`,
-//! `answers`, `records`, `calls`, `secrets` and `liveness`.
+//! `answers`, `records`, `calls`, `commands`, `secrets` and `liveness`.
 
 mod answers;
 mod calls;
+mod commands;
 mod effects;
 mod liveness;
 mod records;
@@ -89,6 +90,7 @@ pub(super) fn check(
     effects::check_amounts(asked, evidence, &mut found);
     records::check(evidence, &mut found);
     calls::check(evidence, &keys, &mut found);
+    commands::check(evidence, &keys, &actions, &mut found);
     secrets::check(attempts, evidence, &mut found);
     liveness::check_rest(evidence, &actions, &mut found);
     found

@@ -33,6 +33,8 @@ pub struct Evidence {
     pub at_rest: Option<Activity>,
     /// Calls to the counterparty, in any order.
     pub calls: Vec<Call>,
+    /// How the commands of the run ended, where a courier delivers them.
+    pub commands: Vec<EndedCommand>,
     /// What people did meanwhile.
     pub by_person: Vec<ByPerson>,
     /// Texts that must stand nowhere.
@@ -60,6 +62,9 @@ pub struct Limits {
     pub pause_max: Duration,
     /// S12: first pauses of eight claims or more differ by this much, at least.
     pub jitter_min: Duration,
+    /// S13: whether a command that may have been sent is asked about before it is sent again, as where its
+    /// counterparty does not deduplicate.
+    pub asks_first: bool,
     /// S15: the route's retention.
     pub retention: Duration,
 }
@@ -74,6 +79,7 @@ impl Default for Limits {
             pause_first: Duration::ZERO,
             pause_max: Duration::MAX,
             jitter_min: Duration::ZERO,
+            asks_first: false,
             retention: RETENTION_DEFAULT,
         }
     }
@@ -88,6 +94,17 @@ pub struct Booking {
     pub reference: String,
     /// How much, in the smallest unit of its currency.
     pub amount: u64,
+}
+
+/// How the command of one action stood when everything was over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndedCommand {
+    /// Whose it is.
+    pub org: String,
+    /// What it is for, in the terms of [`Effect::reference`].
+    pub reference: String,
+    /// Its state, such as `succeeded`; empty where there is no command.
+    pub state: String,
 }
 
 /// What a person did to a key.

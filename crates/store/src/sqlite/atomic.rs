@@ -1,6 +1,7 @@
 //! A caller's job inside the transaction that claims and settles its key.
 
 use super::job::{AtomicEnd, Place};
+use super::outbox::WriteTx;
 use super::writer::ended_by_job;
 use super::{intents, rows};
 use crate::error::{Kind, StoreError};
@@ -102,6 +103,11 @@ impl<'c> AtomicTx<'c> {
     /// [`Kind::Misused`] for a command that the tables do not hold; else failures of the world.
     pub fn enqueue(&self, command: &Command, delivery: &Delivery) -> Result<Enqueued, StoreError> {
         super::outbox::enqueue_at(self.place, command, delivery)
+    }
+
+    /// What of this transaction is an application's: its own statements, and its commands. It cannot settle.
+    pub fn application(&self) -> WriteTx<'c> {
+        WriteTx::of(self.place)
     }
 
     fn write(&self, next: &Record) -> Result<Swap, StoreError> {

@@ -53,6 +53,10 @@ pub struct WriteTx<'c> {
 }
 
 impl<'c> WriteTx<'c> {
+    pub(super) fn of(place: &'c Place<'c>) -> WriteTx<'c> {
+        WriteTx { place }
+    }
+
     /// The connection, for the caller's own statements. What was said of
     /// [`AtomicTx::connection`](super::AtomicTx::connection) holds here too.
     pub fn connection(&self) -> &'c Connection {
@@ -78,7 +82,9 @@ pub(super) fn enqueue_at(
     if place.connection.is_autocommit() {
         return Err(writer::ended_by_job());
     }
-    place.guard.ours(|| enqueue(place.connection, command, delivery))
+    let enqueued = place.guard.ours(|| enqueue(place.connection, command, delivery));
+    crate::crash_point!("outbox.enqueued");
+    enqueued
 }
 
 impl SqliteLedger {
@@ -91,9 +97,22 @@ impl SqliteLedger {
         &self,
         job: impl FnOnce(&WriteTx<'_>) -> AtomicEnd<T> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.write_tx_within(Duration::MAX, job).await
+    }
+
+    /// The same, where a statement of the job is broken off when the job has gone on for `limit`, as by
+    /// [`SqliteLedger::write_within`].
+    ///
+    /// # Errors
+    /// As [`SqliteLedger::write_within`].
+    pub async fn write_tx_within<T: Send + 'static>(
+        &self,
+        limit: Duration,
+        job: impl FnOnce(&WriteTx<'_>) -> AtomicEnd<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
         self.hand_in(Work::Once(Some(Box::new(move |place: &Place<'_>| {
             let tx = WriteTx { place };
-            match place.guard.theirs(Duration::MAX, || job(&tx)) {
+            match place.guard.theirs(limit, || job(&tx)) {
                 AtomicEnd::Commit(answer) => AtomicEnd::Commit(Ok(answer)),
                 AtomicEnd::RollBack(answer) => AtomicEnd::RollBack(Ok(answer)),
             }

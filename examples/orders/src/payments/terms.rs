@@ -1,10 +1,19 @@
 //! What the operator says about the provider: where it is, how long a call may take, and what it can
 //! be asked.
 
+use crate::delivery::DESTINATION;
 use crate::provider::{Address, Limits, Provider};
 use http::HeaderValue;
 use samekey::core::policy::{Choices, Counterparty, LEASE_MAX, LEASE_MIN};
+use samekey::core::profile;
+use samekey_client::http_counterparty::{AskConfig, Credential, MarkConfig};
+use samekey_client::transport::Resolver;
+use samekey_client::{Destination, HttpConfig, HttpCounterparty, Setup};
+use secrecy::SecretString;
 use std::time::Duration;
+
+/// What of the provider is the same everywhere.
+const PROVIDER: &str = include_str!("../provider.toml");
 
 /// How long a call may take by default. Most payments are answered within two seconds; a caller that
 /// waits longer is better told to come back.
@@ -17,6 +26,8 @@ const LEASE: Duration = Duration::from_secs(30);
 /// How long a provider that deduplicates is taken to remember a key: a day is the shortest time that
 /// the large ones promise.
 const KEY_LIFE: Duration = Duration::from_secs(24 * 3600);
+/// The first wait between two attempts, or two questions, about the payment of an order.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 /// What can be asked of the provider.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +72,14 @@ pub struct Flags {
     /// How long a call to the provider may take
     #[arg(long, default_value_t = millis(CALL_TIME_MAX), env = "ORDERS_CALL_TIMEOUT_MS", value_name = "MILLISECONDS")]
     call_timeout_ms: u64,
+    /// How long to wait before the payment of an order is sent or asked about a second time, in
+    /// milliseconds; it doubles with every further time
+    #[arg(long, default_value_t = millis(RETRY_WAIT), env = "ORDERS_RETRY_WAIT_MS", value_name = "MILLISECONDS")]
+    retry_wait_ms: u64,
+    /// The one environment in which this database may send payments of orders. A copy of the database that is
+    /// opened in another one is refused, so that it does not pay again
+    #[arg(long, default_value = "demo", env = "ORDERS_ENVIRONMENT", value_name = "NAME")]
+    environment: String,
 }
 
 /// The flags, checked.
@@ -70,10 +89,14 @@ pub struct Terms {
     pub kind: Kind,
     address: Address,
     credential: Option<HeaderValue>,
+    token: Option<SecretString>,
     not_found_after: Option<Duration>,
     lease: Duration,
     run_max: Duration,
     limits: Limits,
+    environment: String,
+    orders: profile::Limits,
+    http: HttpConfig,
 }
 
 fn millis(time: Duration) -> u64 {
@@ -111,13 +134,18 @@ impl Flags {
             kind: self.counterparty,
             address: self.provider.clone(),
             credential: self.credential()?,
+            token: self.provider_token.clone().map(SecretString::from),
             not_found_after: self.not_found_after_ms.map(Duration::from_millis),
             lease: Duration::from_millis(self.payment_lease_ms),
             run_max: Duration::from_millis(run_max_ms),
             limits: Limits { connect_time_max: CONNECT_TIME_MAX.min(call_time_max), call_time_max },
+            environment: self.environment.clone(),
+            orders: self.limits_of_orders(),
+            http: self.http()?,
         };
         // Whatever else cannot keep the promise is refused with the policy's own sentence.
         terms.choices().check().map(|_| ()).map_err(|fault| fault.to_string())?;
+        terms.courier().map_err(|error| error.to_string())?;
         Ok(terms)
     }
 
@@ -133,6 +161,48 @@ impl Flags {
             LEASE_MIN.as_millis(),
             LEASE_MAX.as_millis()
         ))
+    }
+
+    /// How the payment of an order is tried. Its lease is not renewed, and so is longer than a call.
+    fn limits_of_orders(&self) -> profile::Limits {
+        let mut limits = profile::Limits::DURABLE;
+        let call_time_max = Duration::from_millis(self.call_timeout_ms);
+        limits.attempt_time_max = call_time_max.max(profile::ATTEMPT_TIME_MIN);
+        let lease_ms = self.payment_time_max_ms.unwrap_or(self.payment_lease_ms);
+        let lease_min = limits.attempt_time_max.saturating_add(limits.attempt_time_max / 4);
+        limits.lease = Duration::from_millis(lease_ms).max(lease_min);
+        for waits in [&mut limits.backoff, &mut limits.questions] {
+            waits.base = Duration::from_millis(self.retry_wait_ms);
+            waits.cap = waits.cap.max(waits.base);
+        }
+        limits
+    }
+
+    /// The provider as the generic counterparty knows it.
+    fn http(&self) -> Result<HttpConfig, String> {
+        let mut http: HttpConfig = toml::from_str(PROVIDER).map_err(|error| error.to_string())?;
+        http.base_url = self.provider.to_string();
+        let connect_time_max = CONNECT_TIME_MAX.min(Duration::from_millis(self.call_timeout_ms));
+        http.connect_time_max_ms = Some(millis(connect_time_max));
+        match self.counterparty {
+            Kind::Answers => {
+                let lease_ms = millis(self.limits_of_orders().lease);
+                let own =
+                    MarkConfig { pointer: "/error".to_owned(), value: "not_found".to_owned() };
+                // In whole seconds, and no shorter than what a process of this service may take itself.
+                let bound = self.not_found_after_ms.map(|ms| ms.max(lease_ms).div_ceil(1_000));
+                http.ask = Some(AskConfig {
+                    by_key: Some("/payments/by-key/{key}".to_owned()),
+                    by_reference: Some("/payments/by-reference/{reference}".to_owned()),
+                    not_found: Some(own),
+                    not_found_after_s: bound,
+                    ..AskConfig::default()
+                });
+            }
+            Kind::Dedups => http.key_life_s = Some(KEY_LIFE.as_secs()),
+            Kind::Opaque => {}
+        }
+        Ok(http)
     }
 
     fn credential(&self) -> Result<Option<HeaderValue>, String> {
@@ -157,6 +227,15 @@ impl Terms {
         };
         let (lease, run_max) = (self.lease, self.run_max);
         Choices { counterparty, lease, run_max, ..Choices::default() }
+    }
+
+    /// What has the payments of orders executed.
+    pub fn courier(&self) -> Result<Setup, samekey_client::Error> {
+        let token = self.token.clone();
+        let credential = token.map(|token| Credential::lookup(move || Some(token.clone())));
+        let provider = HttpCounterparty::with(self.http.clone(), credential, Resolver::system())?;
+        let destination = Destination::with_limits(DESTINATION, provider, self.orders)?;
+        Ok(Setup::new(&self.environment)?.destination(destination))
     }
 
     /// The provider.

@@ -7,6 +7,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use samekey::core::record::Reason;
 use samekey::store::OutboundKey;
+use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -71,6 +72,12 @@ impl Address {
             authority: HeaderValue::from_str(authority.as_str()).map_err(|_| EXPECTED)?,
             path: uri.path().trim_end_matches('/').to_owned(),
         })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", String::from_utf8_lossy(self.authority.as_bytes()), self.path)
     }
 }
 

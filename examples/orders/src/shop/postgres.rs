@@ -1,12 +1,15 @@
 //! Orders on PostgreSQL.
 
-use super::{NewOrder, Order, created, ordered_before};
+use super::{NewOrder, Order, created, new_id, ordered_before, try_later};
+use crate::delivery::{self, DESTINATION};
+use crate::payments::Terms;
 use http_body_util::Full;
 use samekey::core::key::Org;
 use samekey::store::postgres::{self, PostgresLedger};
 use samekey::store::{Kind, StoreError};
 use samekey::{BoxError, Caller, Engine, Request, Response, Route};
-use uuid::Uuid;
+use samekey_client::{Courier, Prepared};
+use std::sync::Arc;
 
 /// A second process that starts in the same moment finds the table there already.
 const TABLE: &str = "
@@ -21,16 +24,17 @@ const TABLE: &str = "
 const INSERT: &str = "
     insert into orders (id, org_id, cart, amount)
     values ($1, $2, $3, $4)
-    on conflict (org_id, cart) do nothing";
+    on conflict do nothing";
 const READ: &str = "select amount from orders where org_id = $1 and id = $2";
 
 #[derive(Clone)]
 pub struct Orders {
     pub engine: Engine<PostgresLedger>,
+    pub courier: Courier<PostgresLedger>,
 }
 
 impl Orders {
-    pub async fn open(url: &str) -> Result<Orders, StoreError> {
+    pub async fn open(url: &str, terms: &Terms) -> Result<Orders, StoreError> {
         let pool = postgres::connect(url)?;
         postgres::migrate(&pool).await?;
         let ledger = PostgresLedger::open(pool.clone(), postgres::Options::default()).await?;
@@ -47,7 +51,11 @@ impl Orders {
             }
         }
         drop(client);
-        Ok(Orders { engine: Engine::new(ledger) })
+        let engine = Engine::new(ledger);
+        let setup = terms.courier().map_err(|error| delivery::not_opened(&error))?;
+        let courier = Courier::open(engine.store_handle(), setup).await;
+        let courier = courier.map_err(|error| delivery::not_opened(&error))?;
+        Ok(Orders { engine, courier })
     }
 
     pub async fn create(
@@ -58,28 +66,56 @@ impl Orders {
         order: NewOrder,
     ) -> Response {
         let org = caller.org.clone();
+        let id = new_id(caller, &request, &order);
+        let payment = match order.pay {
+            false => None,
+            true => match delivery::prepare(&self.courier, &org, &id, order.amount).await {
+                Ok(payment) => Some(payment),
+                Err(error) => {
+                    tracing::warn!(%error, "the payment of an order could not be prepared");
+                    return try_later();
+                }
+            },
+        };
+        let pays = payment.is_some();
+        let written = Arc::new((org, id, order, payment));
         let handler = move |tx: postgres::Tx, _: Request| {
-            let (org, order) = (org.clone(), order.clone());
+            let written = Arc::clone(&written);
             async move {
-                let placed = Order { id: Uuid::now_v7().to_string(), amount: order.amount };
+                let (org, id, order, payment) = &*written;
+                let placed = Order { id: id.clone(), amount: order.amount, payment: None };
                 let insert = tx.prepare_cached(INSERT).await?;
                 let rows = tx
                     .execute(&insert, &[&placed.id, &org.as_str(), &order.cart, &order.amount])
                     .await?;
-                if rows == 0 { ordered_before() } else { created(&placed) }
+                if rows == 0 {
+                    return ordered_before(order);
+                }
+                if let Some(payment) = payment {
+                    // In the order's own transaction: neither of the two is ever there without the other.
+                    let Prepared { command, delivery } = payment;
+                    payment.placed(postgres::outbox::enqueue(&**tx, command, delivery).await?)?;
+                }
+                created(&placed)
             }
         };
-        self.engine.atomic(route, caller, request.map(Full::new), handler).await
+        let response = self.engine.atomic(route, caller, request.map(Full::new), handler).await;
+        if pays {
+            self.courier.wake(DESTINATION);
+        }
+        response
     }
 
     pub async fn read(&self, org: &Org, id: &str) -> Result<Option<Order>, BoxError> {
         let client = self.engine.store().pool().get().await?;
         let read = client.prepare_cached(READ).await?;
-        let row = client.query_opt(&read, &[&org.as_str(), &id]).await?;
-        Ok(match row {
-            Some(row) => Some(Order { id: id.to_owned(), amount: row.try_get("amount")? }),
-            None => None,
-        })
+        let Some(row) = client.query_opt(&read, &[&org.as_str(), &id]).await? else {
+            return Ok(None);
+        };
+        // Another look needs another connection, and the pool may have one only.
+        drop(client);
+        let payment = delivery::paying(self.engine.store(), org, id).await?;
+        Ok(Some(Order { id: id.to_owned(), amount: row.try_get("amount")?, payment }))
     }
 }
 

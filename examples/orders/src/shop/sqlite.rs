@@ -1,13 +1,16 @@
 //! Orders on SQLite, in the same file as their keys.
 
-use super::{NewOrder, Order, created, ordered_before};
+use super::{NewOrder, Order, created, new_id, ordered_before, try_later};
+use crate::delivery::{self, DESTINATION};
+use crate::payments::Terms;
 use http_body_util::Full;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 use samekey::core::key::Org;
+use samekey::store::sqlite::outbox::WriteTx;
 use samekey::store::sqlite::{AtomicEnd, SqliteLedger};
 use samekey::store::{Kind, StoreError};
 use samekey::{BoxError, Caller, Engine, Request, Response, Route};
-use uuid::Uuid;
+use samekey_client::{Courier, Prepared};
 
 const TABLE: &str = "
     create table if not exists orders (
@@ -21,16 +24,17 @@ const TABLE: &str = "
 const INSERT: &str = "
     insert into orders (id, org_id, cart, amount)
     values (?1, ?2, ?3, ?4)
-    on conflict (org_id, cart) do nothing";
+    on conflict do nothing";
 const READ: &str = "select amount from orders where org_id = ?1 and id = ?2";
 
 #[derive(Clone)]
 pub struct Orders {
     pub engine: Engine<SqliteLedger>,
+    pub courier: Courier<SqliteLedger>,
 }
 
 impl Orders {
-    pub async fn open(address: &str) -> Result<Orders, StoreError> {
+    pub async fn open(address: &str, terms: &Terms) -> Result<Orders, StoreError> {
         SqliteLedger::migrate(address)?;
         let ledger = SqliteLedger::open(address)?;
         let tables = format!("{TABLE}; {}", crate::payments::SQLITE_TABLE);
@@ -39,7 +43,11 @@ impl Orders {
         made.await?.map_err(|_| {
             StoreError::new(Kind::Other, "the tables of orders and payments could not be created")
         })?;
-        Ok(Orders { engine: Engine::new(ledger) })
+        let engine = Engine::new(ledger);
+        let setup = terms.courier().map_err(|error| delivery::not_opened(&error))?;
+        let courier = Courier::open(engine.store_handle(), setup).await;
+        let courier = courier.map_err(|error| delivery::not_opened(&error))?;
+        Ok(Orders { engine, courier })
     }
 
     pub async fn create(
@@ -50,31 +58,57 @@ impl Orders {
         order: NewOrder,
     ) -> Response {
         let org = caller.org.clone();
-        let handler = move |connection: &Connection, _: &Request| {
-            let placed = Order { id: Uuid::now_v7().to_string(), amount: order.amount };
-            let rows = connection.prepare_cached(INSERT)?.execute(params![
+        let id = new_id(caller, &request, &order);
+        let payment = match order.pay {
+            false => None,
+            true => match delivery::prepare(&self.courier, &org, &id, order.amount).await {
+                Ok(payment) => Some(payment),
+                Err(error) => {
+                    tracing::warn!(%error, "the payment of an order could not be prepared");
+                    return try_later();
+                }
+            },
+        };
+        let pays = payment.is_some();
+        let handler = move |tx: &WriteTx<'_>, _: &Request| {
+            let placed = Order { id: id.clone(), amount: order.amount, payment: None };
+            let rows = tx.connection().prepare_cached(INSERT)?.execute(params![
                 placed.id,
                 org.as_str(),
                 order.cart,
                 order.amount
             ])?;
-            if rows == 0 { ordered_before() } else { created(&placed) }
+            if rows == 0 {
+                return ordered_before(&order);
+            }
+            if let Some(payment) = &payment {
+                // In the order's own transaction: neither of the two is ever there without the other.
+                let Prepared { command, delivery } = payment;
+                payment.placed(tx.enqueue(command, delivery)?)?;
+            }
+            created(&placed)
         };
-        self.engine.atomic(route, caller, request.map(Full::new), handler).await
+        let response = self.engine.atomic_tx(route, caller, request.map(Full::new), handler).await;
+        if pays {
+            self.courier.wake(DESTINATION);
+        }
+        response
     }
 
     pub async fn read(&self, org: &Org, id: &str) -> Result<Option<Order>, BoxError> {
-        let (org, wanted) = (org.clone(), id.to_owned());
+        let (owner, wanted) = (org.clone(), id.to_owned());
         let amount = self
             .engine
             .store()
             .read(move |connection| {
                 connection
                     .prepare_cached(READ)?
-                    .query_row(params![org.as_str(), wanted], |row| row.get::<_, i64>(0))
+                    .query_row(params![owner.as_str(), wanted], |row| row.get::<_, i64>(0))
                     .optional()
             })
             .await??;
-        Ok(amount.map(|amount| Order { id: id.to_owned(), amount }))
+        let Some(amount) = amount else { return Ok(None) };
+        let payment = delivery::paying(self.engine.store(), org, id).await?;
+        Ok(Some(Order { id: id.to_owned(), amount, payment }))
     }
 }

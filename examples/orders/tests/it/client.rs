@@ -82,13 +82,24 @@ pub async fn pay(address: SocketAddr, token: &str, key: &str, body: &str) -> Rep
 
 /// Pays under a key; nothing where there was no whole answer.
 pub async fn try_pay(address: SocketAddr, token: &str, key: &str, body: &str) -> Option<Reply> {
+    try_post(address, "/payments", token, key, body).await
+}
+
+/// Sends a command under a key; nothing where there was no whole answer.
+pub async fn try_post(
+    address: SocketAddr,
+    path: &str,
+    token: &str,
+    key: &str,
+    body: &str,
+) -> Option<Reply> {
     let body = Full::new(Bytes::from(body.to_owned()));
     tokio::time::timeout(PATIENCE, async {
         let stream = TcpStream::connect(address).await.ok()?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
         let connection = tokio::spawn(connection);
-        let request = http::Request::post("/payments")
+        let request = http::Request::post(path)
             .header("host", "test")
             .header("authorization", format!("Bearer {token}"))
             .header("idempotency-key", key)

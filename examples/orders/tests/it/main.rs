@@ -8,6 +8,7 @@ mod chaos;
 mod client;
 mod first_write;
 mod mistakes;
+mod paid;
 mod payments;
 mod processes;
 mod program;

@@ -4,7 +4,11 @@ use super::client::send;
 use super::on_both;
 use super::program::{Database, Which};
 
-on_both!(the_text_at_the_start_is_true, its_lesson_in_paying_is_true);
+on_both!(
+    the_text_at_the_start_is_true,
+    its_lesson_in_paying_is_true,
+    its_lesson_in_a_paid_order_is_true
+);
 
 /// What stands between two marks.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
@@ -79,6 +83,28 @@ async fn its_lesson_in_paying_is_true(which: Which) {
     // "Another amount is refused with 422."
     assert_eq!(send(&body.replace("1200", "1300")).await.status, 422);
     assert_eq!(lab.counts().payments, 1);
+}
+
+async fn its_lesson_in_a_paid_order_is_true(which: Which) {
+    let database = Database::fresh(which).await;
+    let lab =
+        super::provider::lab(r#"{"keys": {"dedup": false}, "late": {"every": 1, "ms": 1000}}"#)
+            .await;
+    let flags = ["--provider", &lab.url(""), "--call-timeout-ms", "200", "--retry-wait-ms", "50"];
+    let mut shop = database.serve(&flags);
+    shop.process
+        .wait_for_line("its last words", |line| line.contains("how it stands").then_some(()))
+        .unwrap();
+    let whole = shop.process.stdout();
+    let text = whole.split("paid by a courier").nth(1).unwrap();
+    assert!(text.contains(&format!("curl -i http://{}/orders ", shop.address)), "{text}");
+    let (key, body) = (between(text, "Idempotency-Key: ", "'"), between(text, "-d '", "'"));
+    let placed = super::client::order(shop.address, between(text, "Bearer ", "'"), key, body).await;
+    // "It answers at once. Get what its Location names."
+    assert_eq!((placed.status, placed.is_replay()), (201, false));
+    let id = placed.header("location").unwrap().strip_prefix("/orders/").unwrap();
+    let paid = super::paid::ended(shop.address, "alpha", id).await;
+    assert_eq!((paid["state"].as_str(), lab.counts().payments), (Some("succeeded"), 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! A right history is let through, and one wrong history an invariant is not.
 
 mod calls;
+mod commands;
 mod people;
 mod records;
 mod rest;

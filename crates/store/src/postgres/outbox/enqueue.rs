@@ -73,7 +73,9 @@ pub async fn enqueue<C: GenericClient + Sync>(
     delivery: &Delivery,
 ) -> Result<Enqueued, StoreError> {
     check_command(command, delivery)?;
-    run(&Theirs(client), command, delivery).await
+    let enqueued = run(&Theirs(client), command, delivery).await;
+    crate::crash_point!("outbox.enqueued");
+    enqueued
 }
 
 /// The same in a transaction of our own.

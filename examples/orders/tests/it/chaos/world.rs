@@ -1,13 +1,14 @@
 //! A shop with its provider, whatever stands between them, its callers, and a record of everything.
 
-use super::client::try_pay;
+use super::client::try_post;
+pub use super::payment::Payment;
 use super::program::{Database, Which, orders};
 use super::provider::lab;
 use samekey_lab::Lab;
 use samekey_sim::history::sometimes;
 use samekey_sim::history::{
-    Activity, Answer, Attempt, Booking, Call, CallKind, Captured, Evidence, History, LastAnswer,
-    Limits, Sometimes, Violation,
+    Activity, Answer, Attempt, Booking, Call, CallKind, Captured, EndedCommand, Evidence, History,
+    LastAnswer, Limits, Rules, Sometimes, Violation,
 };
 use samekey_sim::proxy::http::Target;
 use samekey_sim::sampler::Watch;
@@ -33,36 +34,6 @@ const PROVIDER_TOKEN: &str = "OURS-AT-THE-PROVIDER";
 const SECRETS: [&str; 4] = [PROVIDER_TOKEN, "cluster-password", "alpha-token", "beta-token"];
 /// The headers that a replay keeps.
 const KEPT: [&str; 2] = ["content-type", "location"];
-
-/// A payment as its caller repeats it. Both organisations use the same keys.
-#[derive(Clone, Debug)]
-pub struct Payment {
-    org: &'static str,
-    number: usize,
-}
-
-impl Payment {
-    pub fn of(org: &'static str, number: usize) -> Payment {
-        Payment { org, number }
-    }
-
-    fn key(&self) -> String {
-        format!("k-{}", self.number)
-    }
-
-    /// The order that it pays for: the organisation can be read from it, as the provider knows none.
-    pub fn order(&self) -> String {
-        format!("{}-{}", self.org, self.number)
-    }
-
-    fn amount(&self) -> u64 {
-        1_000 + u64::try_from(self.number).unwrap()
-    }
-
-    fn body(&self) -> String {
-        format!(r#"{{"order_id": "{}", "amount": {}}}"#, self.order(), self.amount())
-    }
-}
 
 /// Where callers find the service now; it moves when a process is started anew.
 #[derive(Clone, Default)]
@@ -126,6 +97,8 @@ pub struct World {
 pub struct Judged {
     pub violations: Vec<Violation>,
     pub log: String,
+    /// What each process said.
+    pub logs: Vec<String>,
     /// Requests that the provider got for each order.
     pub sent: HashMap<String, usize>,
     /// Questions that it got.
@@ -247,7 +220,7 @@ impl World {
     }
 
     fn note(&self, payment: &Payment) {
-        let (org, reference) = (payment.org.to_owned(), payment.order());
+        let (org, reference) = (payment.org().to_owned(), payment.order());
         self.history.ask(Booking { org, reference, amount: payment.amount() });
         let mut payments = self.payments.lock().unwrap();
         if !payments.iter().any(|known| known.order() == payment.order()) {
@@ -261,7 +234,17 @@ impl World {
     }
 
     /// Sends every payment once more to every process, ends them all, and judges the run.
-    pub async fn audit(mut self, limits: Limits) -> Judged {
+    pub async fn audit(self, limits: Limits) -> Judged {
+        self.audit_with(limits, Rules::default(), Vec::new()).await
+    }
+
+    /// The same on a route with these rules, and with what became of the commands.
+    pub async fn audit_with(
+        mut self,
+        limits: Limits,
+        rules: Rules,
+        commands: Vec<EndedCommand>,
+    ) -> Judged {
         let last_round = self.last_round().await;
         for node in std::mem::take(&mut self.nodes) {
             let finished = block_in_place(|| node.process.kill()).unwrap();
@@ -287,6 +270,8 @@ impl World {
         let evidence = Evidence {
             bookings: self.bookings(),
             rows,
+            rules,
+            commands,
             limits,
             samples,
             open_claims: sampler.open_claims().await.unwrap(),
@@ -298,8 +283,22 @@ impl World {
             last_round,
             ..Evidence::default()
         };
-        let log = evidence.captured.iter().map(|log| String::from_utf8_lossy(&log.bytes)).collect();
-        Judged { violations: self.history.audit(&evidence), log, sent, questions, told }
+        let said = |log: &Captured| String::from_utf8_lossy(&log.bytes).into_owned();
+        let logs: Vec<String> = evidence.captured.iter().map(said).collect();
+        let (violations, log) = (self.history.audit(&evidence), logs.concat());
+        Judged { violations, log, logs, sent, questions, told }
+    }
+
+    /// Every payment of this run.
+    pub fn payments(&self) -> Vec<Payment> {
+        self.payments.lock().unwrap().clone()
+    }
+
+    /// Whose an order is.
+    fn org_of(&self, order: &str) -> String {
+        let payments = self.payments.lock().unwrap();
+        let org = payments.iter().find(|payment| payment.order() == order).map(|known| known.org());
+        org.unwrap_or_default().to_owned()
     }
 
     async fn last_round(&self) -> Vec<LastAnswer> {
@@ -318,7 +317,7 @@ impl World {
     fn bookings(&self) -> Vec<Booking> {
         let payments = self.lab.payments().unwrap().into_iter();
         let bookings = payments.map(|payment| Booking {
-            org: org_of(&payment.order_id).to_owned(),
+            org: self.org_of(&payment.order_id),
             amount: payment.amount.map_or(0, |amount| amount.ten_thousandths() / 10_000),
             reference: payment.order_id,
         });
@@ -338,13 +337,16 @@ impl World {
             }
         }
         let calls = exchanges.iter().filter_map(|exchange| {
-            let asked = exchange.path.strip_prefix("/payments/by-key/");
-            let (kind, key) = match asked {
+            let asked = exchange.path.strip_prefix("/payments/by-");
+            let (kind, key) = match asked.and_then(|asked| asked.split_once('/')).map(|by| by.1) {
                 Some(key) => (CallKind::Question, key),
                 None => (CallKind::Command, exchange.key.as_deref()?),
             };
-            let order = orders.get(key)?;
-            exchange.call(org_of(order), order, 0, kind)
+            // A question by reference names the order itself.
+            let by_reference = exchange.path.strip_prefix("/payments/by-reference/");
+            let order = by_reference.map(str::to_owned).or_else(|| orders.get(key).cloned())?;
+            let order = &order;
+            exchange.call(&self.org_of(order), order, 0, kind)
         });
         calls.collect()
     }
@@ -395,15 +397,11 @@ async fn at_rest(sampler: &mut Sampler) -> Activity {
     }
 }
 
-fn org_of(order: &str) -> &str {
-    order.split('-').next().unwrap_or_default()
-}
-
 async fn send_until_it_ends(door: &Door, history: &History, payment: &Payment) -> Answer {
     let deadline = Instant::now() + BOUND;
     let mut sent = 0;
     loop {
-        if let Some(address) = door.nth(payment.number + sent)
+        if let Some(address) = door.nth(payment.number() + sent)
             && let Some(answer) = send(address, history, payment).await
             && answer.ends_the_caller()
         {
@@ -422,9 +420,9 @@ async fn send(address: SocketAddr, history: &History, payment: &Payment) -> Opti
 }
 
 async fn attempt(address: SocketAddr, history: &History, payment: &Payment) -> Attempt {
-    let (key, token, body) = (payment.key(), format!("{}-token", payment.org), payment.body());
+    let (key, token, body) = (payment.key(), format!("{}-token", payment.org()), payment.body());
     let began = history.now();
-    let reply = try_pay(address, &token, &key, &body).await;
+    let reply = try_post(address, payment.path(), &token, &key, &body).await;
     let answer = reply.map(|reply| {
         let json: serde_json::Value = serde_json::from_str(&reply.body).unwrap_or_default();
         let word = |name: &str| json[name].as_str().map(str::to_owned);
@@ -436,10 +434,10 @@ async fn attempt(address: SocketAddr, history: &History, payment: &Payment) -> A
             code: word("code"),
             headers: kept.collect(),
             is_replay: reply.is_replay(),
-            told: word("order_id"),
+            told: word(payment.told()),
             body: reply.body.into_bytes(),
         }
     });
-    let (org, reference) = (payment.org.to_owned(), payment.order());
+    let (org, reference) = (payment.org().to_owned(), payment.order());
     Attempt { org, key, reference, began, ended: history.now(), answer }
 }

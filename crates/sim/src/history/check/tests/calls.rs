@@ -13,7 +13,7 @@ fn millis(count: u64) -> Duration {
 }
 
 /// A call that is answered after ten milliseconds; the counter and the clock go together here.
-fn call(began: u64) -> Call {
+pub(super) fn call(began: u64) -> Call {
     Call {
         org: "a".to_owned(),
         reference: "r1".to_owned(),
