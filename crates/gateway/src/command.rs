@@ -1,0 +1,235 @@
+//! Commands with a key: claimed, sent once, settled. The engine of `samekey` decides; here is what the
+//! call is, and what its end proves.
+
+use crate::config::{OnRepeat, Outbound, RouteSettings};
+use crate::headers;
+use crate::service::Front;
+use crate::upstream::Failed;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, StatusCode, Version, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use samekey::{
+    BoxError, Call, Caller, External, Outcome, Problem, Reason, Response, header as keys,
+};
+use samekey_core::key::Key;
+use samekey_store::Ledger;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// How long a problem document of another samekey may be. Ours have about 700 bytes.
+const PROBLEM_BYTES_MAX: usize = 16 * 1024;
+/// How every code of ours begins.
+const OUR_CODES: &str = "samekey.";
+/// The header that tells of the same command under another key, where the settings want it told.
+const NOTICE: HeaderName = HeaderName::from_static("samekey-notice");
+
+/// Runs a command of a route.
+pub(crate) async fn run<S: Ledger>(
+    front: &Arc<Front>,
+    route: &RouteSettings,
+    external: &External<S>,
+    caller: Caller,
+    request: Request<Incoming>,
+) -> Response {
+    let (front, route) = (Arc::clone(front), route.clone());
+    let org = caller.org.clone();
+    let call = async move |call: Call| -> Result<Outcome, BoxError> {
+        let key = key_of(&call);
+        let repeats = match (&key, call.request_sha(), front.on_repeat) {
+            (_, _, OnRepeat::Off) | (None, _, _) | (_, None, _) => false,
+            (Some(key), Some(sha), OnRepeat::Observe | OnRepeat::Header) => {
+                front.repeats.notice(&org, key, &sha, Instant::now())
+            }
+        };
+        if repeats {
+            tell_of_repeat(route.route.name());
+        }
+        let mut outcome = send(&front, &route, call, key.as_ref()).await;
+        if let (true, OnRepeat::Header, Ok(answer)) = (repeats, front.on_repeat, &mut outcome) {
+            let notice = HeaderValue::from_static("same-command-other-key");
+            answer.headers_mut().insert(NOTICE, notice);
+        }
+        judged(outcome, &route).await
+    };
+    external.run(&caller, request, call).await
+}
+
+fn key_of(call: &Call) -> Option<Key> {
+    let lines = call.request().headers().get_all(keys::IDEMPOTENCY_KEY);
+    Key::from_header_lines(lines.iter().map(HeaderValue::as_bytes)).ok().flatten()
+}
+
+fn tell_of_repeat(route: &str) {
+    metrics::counter!("samekey_gateway_repeats_total", "route" => route.to_owned()).increment(1);
+    tracing::warn!(
+        route,
+        "the same command ran a moment ago under another key; if this is one action, its client must keep one key through all attempts"
+    );
+}
+
+/// An answer whose body is given up when its time is over.
+type Answer = http::Response<Until>;
+
+/// Sends the command, once.
+async fn send(
+    front: &Front,
+    route: &RouteSettings,
+    call: Call,
+    key: Option<&Key>,
+) -> Result<Answer, Failed> {
+    let outbound = outbound_key(route.outbound, &call, key);
+    let (mut head, body) = call.into_request().into_parts();
+    headers::for_upstream(&mut head.headers, head.version);
+    head.version = Version::HTTP_11;
+    head.headers.insert(header::HOST, front.upstream.host());
+    // What is stored has to be readable for whoever sends the key again.
+    head.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if let Ok(value) = HeaderValue::from_str(&outbound) {
+        head.headers.insert(keys::IDEMPOTENCY_KEY, value);
+    }
+    let deadline = Instant::now() + route.timeout;
+    let request = Request::from_parts(head, Full::new(body));
+    let answer = front.upstream.send(request, route.timeout).await?;
+    let kept_bytes_max = route.route.keep().body_bytes_max();
+    let mut answer = answer.map(|body| Until::new(body.boxed_unsync(), deadline, kept_bytes_max));
+    let version = answer.version();
+    headers::for_client(answer.headers_mut(), version);
+    Ok(answer)
+}
+
+fn outbound_key(outbound: Outbound, call: &Call, key: Option<&Key>) -> String {
+    match (outbound, key) {
+        (Outbound::Same, Some(key)) => bare(key),
+        (Outbound::Hmac, _) | (Outbound::Same, None) => call.outbound_key().to_string(),
+    }
+}
+
+/// A key as nearly every API reads it, or as a structured string where it cannot stand alone.
+fn bare(key: &Key) -> String {
+    let text = key.as_str();
+    let alone = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte));
+    if alone { text.to_owned() } else { key.to_field() }
+}
+
+/// What the end of the call proves.
+async fn judged(sent: Result<Answer, Failed>, route: &RouteSettings) -> Result<Outcome, BoxError> {
+    let name = route.route.name();
+    let failed = match sent {
+        Ok(answer) if may_be_ours(&answer) => return pending_or_final(answer).await,
+        Ok(answer) => return Ok(Outcome::finished(answer)),
+        Err(failed) => failed,
+    };
+    tracing::warn!(route = name, phase = failed.name(), "the upstream gave no answer");
+    metrics::counter!("samekey_gateway_upstream_failures_total", "route" => name.to_owned(), "phase" => failed.name())
+        .increment(1);
+    Ok(match failed {
+        Failed::NeverReached => {
+            Outcome::not_started(Problem::UpstreamUnreached.into_response(None))
+        }
+        Failed::Slow => Outcome::Unknown(Reason::TimedOut),
+        Failed::Broke => Outcome::Unknown(Reason::ConnectionLost),
+    })
+}
+
+/// Whether this could be the 409 of another samekey, which says that the key is open or was closed there.
+fn may_be_ours(answer: &Answer) -> bool {
+    let kind = answer.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    answer.status() == StatusCode::CONFLICT
+        && kind.is_some_and(|kind| kind.starts_with(b"application/problem+json"))
+}
+
+async fn pending_or_final(answer: Answer) -> Result<Outcome, BoxError> {
+    let (head, body) = answer.into_parts();
+    let Ok(collected) = Limited::new(body, PROBLEM_BYTES_MAX).collect().await else {
+        return Ok(Outcome::Unknown(Reason::ConnectionLost));
+    };
+    let bytes = collected.to_bytes();
+    if is_ours(&bytes) {
+        return Ok(Outcome::Unknown(Reason::ServerError));
+    }
+    Ok(Outcome::finished(http::Response::from_parts(head, Full::new(bytes))))
+}
+
+fn is_ours(document: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Document {
+        code: String,
+    }
+    serde_json::from_slice::<Document>(document).is_ok_and(|it| it.code.starts_with(OUR_CODES))
+}
+
+/// An answer's body that has to be here in time, as far as it is kept. What is longer is only passed on,
+/// and takes the time that its reader takes.
+pub(crate) struct Until {
+    body: crate::upstream::Passing,
+    timer: Option<Pin<Box<Sleep>>>,
+    left: usize,
+}
+
+impl Until {
+    fn new(body: crate::upstream::Passing, deadline: Instant, kept_bytes_max: usize) -> Until {
+        Until { body, timer: Some(Box::pin(sleep_until(deadline))), left: kept_bytes_max }
+    }
+}
+
+impl Body for Until {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                match self.left.checked_sub(bytes) {
+                    Some(left) => self.left = left,
+                    None => self.timer = None,
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(other) => Poll::Ready(other),
+            Poll::Pending => match &mut self.timer {
+                Some(timer) => timer
+                    .as_mut()
+                    .poll(context)
+                    .map(|()| Some(Err(BoxError::from("the upstream's answer took too long")))),
+                None => Poll::Pending,
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_callers_key_travels_bare_where_it_can() {
+        for (key, expected) in [("a-b_c", "a-b_c"), ("a b", "\"a b\""), ("a,b", "\"a,b\"")] {
+            assert_eq!(bare(&Key::new(key).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn b56_only_our_codes_are_ours() {
+        assert!(is_ours(br#"{"type":"urn:samekey:in-progress","code":"samekey.in-progress"}"#));
+        for other in [&br#"{"code":"card_declined"}"#[..], br#"{"status":409}"#, b"[]", b""] {
+            assert!(!is_ours(other));
+        }
+    }
+}
