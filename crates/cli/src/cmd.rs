@@ -1,6 +1,7 @@
 //! One file a subcommand.
 
 pub mod forensics;
+pub mod gateway;
 pub mod keys;
 pub mod lab;
 pub mod migrate;

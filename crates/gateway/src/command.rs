@@ -97,8 +97,7 @@ async fn send(
     let answer = front.upstream.send(request, route.timeout).await?;
     let kept_bytes_max = route.route.keep().body_bytes_max();
     let mut answer = answer.map(|body| Until::new(body.boxed_unsync(), deadline, kept_bytes_max));
-    let version = answer.version();
-    headers::for_client(answer.headers_mut(), version);
+    headers::for_client(&mut answer);
     Ok(answer)
 }
 

@@ -51,8 +51,7 @@ pub(crate) async fn pass(front: &Front, request: Request<Incoming>, route: &str)
     };
     let failed = match answered {
         Ok(mut answer) => {
-            let version = answer.version();
-            headers::for_client(answer.headers_mut(), version);
+            headers::for_client(&mut answer);
             return answer;
         }
         Err(failed) => failed,

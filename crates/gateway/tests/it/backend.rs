@@ -43,6 +43,8 @@ pub enum Reply {
     When(Arc<Semaphore>, Vec<u8>),
     /// Nothing, for ever.
     Nothing,
+    /// These bytes, and then nothing until there is a permit.
+    Stalls(Vec<u8>, Arc<Semaphore>),
     /// These bytes again and again, that many times.
     Flood(Vec<u8>, Vec<u8>, usize),
 }
@@ -82,6 +84,13 @@ impl Backend {
         script: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static,
     ) -> Backend {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Backend::on(listener, script)
+    }
+
+    fn on(
+        listener: TcpListener,
+        script: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static,
+    ) -> Backend {
         let backend = Backend {
             address: listener.local_addr().unwrap(),
             seen: Arc::default(),
@@ -103,6 +112,12 @@ impl Backend {
     /// Creates a thing for every request.
     pub async fn creating() -> Backend {
         Backend::playing(|_, number| Reply::Bytes(created(number))).await
+    }
+
+    /// The same at an address where nobody listens any more.
+    pub async fn creating_at(address: SocketAddr) -> Backend {
+        let listener = TcpListener::bind(address).await.unwrap();
+        Backend::on(listener, |_, number| Reply::Bytes(created(number)))
     }
 
     /// An address where nobody listens.
@@ -173,6 +188,12 @@ impl Backend {
                 }
                 Reply::Nothing => {
                     std::future::pending::<()>().await;
+                    return;
+                }
+                Reply::Stalls(bytes, gate) => {
+                    if stream.write_all(&bytes).await.is_ok() {
+                        gate.acquire().await.unwrap().forget();
+                    }
                     return;
                 }
                 Reply::Flood(head, piece, times) => {

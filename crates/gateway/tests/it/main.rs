@@ -7,5 +7,10 @@
 mod backend;
 mod basics;
 mod client;
+mod concurrency;
+mod endings;
+mod http2;
+mod pages;
+mod tenants;
 mod through;
 mod world;

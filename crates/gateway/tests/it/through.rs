@@ -104,10 +104,9 @@ async fn t92_the_upstream_never_sees_more_requests_than_the_client_sent() {
         ),
         format!("POST /a HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunk}"),
         "POST /a HTTP/1.1\nHost: a\nContent-Length: 0\nConnection: close\n\n".to_owned(),
-        format!(
-            "POST /a HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-        ),
-        format!("POST /a HTTP/1.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
+        "POST /a HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+            .to_owned(),
+        "POST /a HTTP/1.1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_owned(),
         format!(
             "GET /a HTTP/1.1\r\nHost: a\r\nUpgrade: foo\r\nConnection: Upgrade, close\r\n\r\n{smuggled}"
         ),
