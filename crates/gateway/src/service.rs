@@ -167,11 +167,10 @@ fn one_target(request: &Request<Incoming>) -> Result<Option<HeaderValue>, Refusa
     if second.is_some() || (line.is_none() && request.version() == Version::HTTP_11) {
         return Err(Refusal::BadTarget);
     }
-    // The target itself says more than the header (RFC 9112, section 3.2.2).
-    let authority = request.uri().authority();
-    Ok(authority
-        .and_then(|authority| HeaderValue::from_str(authority.as_str()).ok())
-        .or_else(|| line.cloned()))
+    // The target itself says more than the header (RFC 9112, section 3.2.2), and may carry a password.
+    let authority = request.uri().authority().map(http::uri::Authority::as_str);
+    let host = authority.and_then(|authority| authority.rsplit('@').next());
+    Ok(host.and_then(|host| HeaderValue::from_str(host).ok()).or_else(|| line.cloned()))
 }
 
 /// A method for the log: clients may invent any.

@@ -1,7 +1,7 @@
 //! HTTP/2 from the client: the same commands, and nothing that only another framing could smuggle.
 
 use crate::backend::{Backend, Reply, created, until};
-use crate::client::Ask;
+use crate::client::{Ask, exchange};
 use crate::world::{Kind, World};
 use bytes::Bytes;
 use h2::client::SendRequest;
@@ -73,6 +73,52 @@ async fn t105_a_length_that_is_not_the_bodys_is_a_stream_error() {
     assert_eq!(world.send(&Ask::post("/orders", "k", "{}")).await.status, 201);
 }
 
+/// One request on a connection of its own, its header fields written out as they are.
+fn raw(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        // Literal, never indexed, no Huffman code (RFC 7541, section 6.2.2); all are short.
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).unwrap());
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+    let length = u32::try_from(block.len()).unwrap().to_be_bytes();
+    bytes.extend_from_slice(&length[1..]);
+    // HEADERS, the end of the headers and of the stream, stream 1.
+    bytes.extend_from_slice(b"\x01\x05\0\0\0\x01");
+    bytes.extend_from_slice(&block);
+    bytes
+}
+
+#[tokio::test]
+async fn t105_a_malformed_request_reaches_nobody() {
+    let limits = "[limits]\nidle_time_max_ms = 300\n";
+    let world = World::with(Kind::Sqlite, Backend::creating().await, limits).await;
+    let good = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/a")];
+    let with = |more: &[(&'static str, &'static str)]| [&good[..], more].concat();
+    let path = |path: &'static str| [&good[..3], &[(":path", path)]].concat();
+    for bad in [
+        with(&[("connection", "close")]),
+        with(&[("transfer-encoding", "chunked")]),
+        with(&[("content-length", "5")]),
+        with(&[("content-length", "0"), ("content-length", "1")]),
+        with(&[("Upper", "1")]),
+        with(&[("x", "a\r\nb: c")]),
+        path("/a b"),
+        path("/a\r\nx: y"),
+        path(""),
+        path("*"),
+    ] {
+        exchange(world.gateway.address, &raw(&bad)).await;
+        assert_eq!(world.backend.connections(), 0, "{bad:?}");
+    }
+    exchange(world.gateway.address, &raw(&good)).await;
+    assert_eq!(world.backend.effects(), 1, "the raw form itself is right");
+}
+
 #[tokio::test]
 async fn t105_streams_that_are_reset_run_at_most_once_and_the_server_lives() {
     let gate = Arc::new(Semaphore::new(0));
@@ -80,7 +126,7 @@ async fn t105_streams_that_are_reset_run_at_most_once_and_the_server_lives() {
     let backend =
         Backend::playing(move |_, number| Reply::When(Arc::clone(&script), created(number)));
     let world = World::plain(Kind::Sqlite, backend.await).await;
-    for round in 0..10 {
+    for round in 0..200 {
         let mut client = client(&world).await;
         for number in 0..50 {
             let key = format!("k{}", (round * 50 + number) % 100);

@@ -11,6 +11,7 @@ mod concurrency;
 mod endings;
 mod http2;
 mod pages;
+mod process;
 mod tenants;
 mod through;
 mod world;

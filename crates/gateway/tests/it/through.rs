@@ -33,6 +33,20 @@ async fn t09_a_read_passes_through_with_its_key_and_is_read_each_time() {
 }
 
 #[tokio::test]
+async fn a_target_that_names_its_host_is_sent_on_as_a_path() {
+    let world = plain(Backend::creating().await).await;
+    world.send(&Ask::new("GET", "http://user:secret@other.example:81/a?b#c")).await;
+    let seen = &world.backend.seen()[0];
+    assert_eq!(seen.target, "/a?b");
+    assert_eq!(seen.one("host"), Some(world.backend.address.to_string().as_str()));
+    assert_eq!(seen.one("x-forwarded-host"), Some("other.example:81"));
+    for bad in ["*", "a", "http://"] {
+        assert_eq!(world.send(&Ask::new("OPTIONS", bad)).await.status, 400, "{bad}");
+    }
+    assert_eq!(world.backend.effects(), 1);
+}
+
+#[tokio::test]
 async fn b52_a_head_request_keeps_the_length_that_it_is_told() {
     let backend = Backend::playing(|_, _| {
         Reply::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 4711\r\n\r\n".to_vec())
