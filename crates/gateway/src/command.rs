@@ -1,7 +1,7 @@
 //! Commands with a key: claimed, sent once, settled. The engine of `samekey` decides; here is what the
 //! call is, and what its end proves.
 
-use crate::config::{OnRepeat, Outbound, RouteSettings};
+use crate::config::{Mark, OnRepeat, Outbound, RouteSettings};
 use crate::headers;
 use crate::service::Front;
 use crate::upstream::Failed;
@@ -119,7 +119,9 @@ fn bare(key: &Key) -> String {
 async fn judged(sent: Result<Answer, Failed>, route: &RouteSettings) -> Result<Outcome, BoxError> {
     let name = route.route.name();
     let failed = match sent {
-        Ok(answer) if may_be_ours(&answer) => return pending_or_final(answer).await,
+        Ok(answer) if may_be_pending(&answer, route) => {
+            return pending_or_final(answer, route.in_progress.as_ref()).await;
+        }
         Ok(answer) => return Ok(Outcome::finished(answer)),
         Err(failed) => failed,
     };
@@ -135,31 +137,39 @@ async fn judged(sent: Result<Answer, Failed>, route: &RouteSettings) -> Result<O
     })
 }
 
-/// Whether this could be the 409 of another samekey, which says that the key is open or was closed there.
-fn may_be_ours(answer: &Answer) -> bool {
+/// Whether this could say that the key is open at the upstream: by a 409 of another samekey, or by the
+/// mark that the route declares.
+fn may_be_pending(answer: &Answer, route: &RouteSettings) -> bool {
     let kind = answer.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    answer.status() == StatusCode::CONFLICT
-        && kind.is_some_and(|kind| kind.starts_with(b"application/problem+json"))
+    let is_problem = kind.is_some_and(|kind| kind.starts_with(b"application/problem+json"));
+    let marked = route.in_progress.as_ref().is_some_and(|mark| mark.status == answer.status());
+    (answer.status() == StatusCode::CONFLICT && is_problem) || marked
 }
 
-async fn pending_or_final(answer: Answer) -> Result<Outcome, BoxError> {
+async fn pending_or_final(answer: Answer, mark: Option<&Mark>) -> Result<Outcome, BoxError> {
     let (head, body) = answer.into_parts();
     let Ok(collected) = Limited::new(body, PROBLEM_BYTES_MAX).collect().await else {
         return Ok(Outcome::Unknown(Reason::ConnectionLost));
     };
     let bytes = collected.to_bytes();
-    if is_ours(&bytes) {
+    let mark = mark.filter(|mark| mark.status == head.status);
+    if is_pending(&bytes, head.status, mark) {
         return Ok(Outcome::Unknown(Reason::ServerError));
     }
     Ok(Outcome::finished(http::Response::from_parts(head, Full::new(bytes))))
 }
 
-fn is_ours(document: &[u8]) -> bool {
-    #[derive(serde::Deserialize)]
-    struct Document {
-        code: String,
-    }
-    serde_json::from_slice::<Document>(document).is_ok_and(|it| it.code.starts_with(OUR_CODES))
+fn is_pending(document: &[u8], status: StatusCode, mark: Option<&Mark>) -> bool {
+    let Ok(document) = serde_json::from_slice::<serde_json::Value>(document) else { return false };
+    let code = document.get("code").and_then(serde_json::Value::as_str);
+    let is_ours = code.is_some_and(|code| code.starts_with(OUR_CODES));
+    let is_marked = mark.is_some_and(|mark| {
+        let found = document.pointer(&mark.pointer);
+        found.is_some_and(|found| {
+            mark.value.as_ref().is_none_or(|value| found.as_str() == Some(value.as_str()))
+        })
+    });
+    (status == StatusCode::CONFLICT && is_ours) || is_marked
 }
 
 /// An answer's body that has to be here in time, as far as it is kept. What is longer is only passed on,
@@ -226,9 +236,10 @@ mod tests {
 
     #[test]
     fn b56_only_our_codes_are_ours() {
-        assert!(is_ours(br#"{"type":"urn:samekey:in-progress","code":"samekey.in-progress"}"#));
+        let pending = |document: &[u8]| is_pending(document, StatusCode::CONFLICT, None);
+        assert!(pending(br#"{"type":"urn:samekey:in-progress","code":"samekey.in-progress"}"#));
         for other in [&br#"{"code":"card_declined"}"#[..], br#"{"status":409}"#, b"[]", b""] {
-            assert!(!is_ours(other));
+            assert!(!pending(other));
         }
     }
 }

@@ -6,7 +6,7 @@ mod route;
 mod source;
 mod tenants;
 
-pub(crate) use route::{Outbound, RouteSettings};
+pub(crate) use route::{Mark, Outbound, RouteSettings};
 
 use crate::error::Error;
 use crate::identity::{Identity, ONLY_ORG, Way};

@@ -23,7 +23,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const HOUR_MS: u64 = 3_600_000;
 
 /// What the policy of a route may say.
-pub(super) const POLICY_KEYS: [&str; 18] = [
+pub(super) const POLICY_KEYS: [&str; 19] = [
     "key",
     "on_mismatch",
     "mismatch_status",
@@ -42,7 +42,9 @@ pub(super) const POLICY_KEYS: [&str; 18] = [
     "body_bytes_max",
     "kept_bytes_max",
     "keep_headers",
+    "in_progress",
 ];
+const MARK_KEYS: [&str; 3] = ["status", "pointer", "value"];
 
 /// Under which key the upstream gets a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +53,16 @@ pub(crate) enum Outbound {
     Hmac,
     /// The caller's own.
     Same,
+}
+
+/// How an upstream says that a command is still at work: a status and a place in its JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) status: u16,
+    /// A JSON pointer (RFC 6901).
+    pub(crate) pointer: String,
+    /// What stands there; nothing where anything does.
+    pub(crate) value: Option<String>,
 }
 
 /// A route as it is used.
@@ -64,6 +76,7 @@ pub(crate) struct RouteSettings {
     pub(crate) outbound: Outbound,
     /// How long the upstream may take for a command's answer.
     pub(crate) timeout: Duration,
+    pub(crate) in_progress: Option<Mark>,
 }
 
 impl RouteSettings {
@@ -77,6 +90,7 @@ impl RouteSettings {
                 .map_err(|fault| Error::settings(fault.to_string()))?,
             outbound: Outbound::Hmac,
             timeout: TIMEOUT_DEFAULT,
+            in_progress: None,
         })
     }
 
@@ -142,8 +156,27 @@ impl RouteSettings {
         let outbound = section
             .choice("outbound_key", &[("hmac", Outbound::Hmac), ("same", Outbound::Same)])?
             .unwrap_or(Outbound::Hmac);
-        Ok(RouteSettings { pattern, methods, route: route.keeping(keep), outbound, timeout })
+        let in_progress = mark(section)?;
+        let route = route.keeping(keep);
+        Ok(RouteSettings { pattern, methods, route, outbound, timeout, in_progress })
     }
+}
+
+fn mark(section: &Section<'_>) -> Result<Option<Mark>, Error> {
+    let Some(mark) = section.section("in_progress", &MARK_KEYS)? else { return Ok(None) };
+    let status = mark.number("status", 400..=499)?;
+    let status = status.ok_or_else(|| mark.fault("status", "is missing; write 409"))?;
+    let pointer = mark.required("pointer")?;
+    if !pointer.starts_with('/') {
+        let sentence =
+            format!("found {pointer:?}; expected a JSON pointer such as \"/error/code\"");
+        return Err(mark.fault("pointer", sentence));
+    }
+    Ok(Some(Mark {
+        status: u16::try_from(status).unwrap_or(409),
+        pointer: pointer.to_owned(),
+        value: mark.text("value")?.map(str::to_owned),
+    }))
 }
 
 /// The methods that are commands everywhere.

@@ -97,6 +97,14 @@ fn a_wrong_value_names_its_place_what_was_found_and_what_to_write() {
         ("trusted_proxies = []", "is an empty list"),
         ("org = \"a\"\ntrusted_proxies = [\"::1\"]", "`org`: names the one organisation"),
         ("org_header = \"host\"", "`org_header`: found \"host\""),
+        (
+            "[default.in_progress]\npointer = \"/a\"",
+            "samekey.toml:2: `default.in_progress.status`: is missing",
+        ),
+        (
+            "[default.in_progress]\nstatus = 409\npointer = \"a\"",
+            "`default.in_progress.pointer`: found \"a\"",
+        ),
         ("limits = 3", "`limits`: found an integer; expected a table, written [limits]"),
         ("a = [", "samekey.toml:2: "),
     ] {

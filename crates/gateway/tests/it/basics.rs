@@ -71,6 +71,17 @@ async fn t07_t29_b88_without_a_key_a_route_that_needs_one_runs_nothing(kind: Kin
     assert_eq!(world.backend.effects(), 1);
 }
 
+async fn a_route_without_keys_passes_them_on(kind: Kind) {
+    let settings = "[[route]]\nname = \"hooks\"\npath = \"/hooks/*\"\nkey = \"off\"\n";
+    let world = World::with(kind, Backend::creating().await, settings).await;
+    for _ in 0..2 {
+        let passed = world.send(&Ask::post("/hooks/a", "\"k\"", ORDER)).await;
+        assert_eq!((passed.status, passed.is_replay()), (201, false));
+    }
+    assert_eq!(world.backend.seen()[1].one("idempotency-key"), Some("\"k\""));
+    assert_eq!(world.backend.effects(), 2);
+}
+
 async fn t10_b83_a_key_is_not_taken_along_to_another_path(kind: Kind) {
     let world = World::plain(kind, Backend::creating().await).await;
     assert_eq!(world.send(&Ask::post("/orders", "k", ORDER)).await.status, 201);
@@ -226,6 +237,7 @@ async fn t97_b94_a_body_over_the_limit_never_reaches_the_upstream(kind: Kind) {
 }
 
 on_both!(
+    a_route_without_keys_passes_them_on,
     t01_t02_t03_a_retry_gets_the_first_answer,
     t04_t05_b91_other_content_is_refused_and_spoils_nothing,
     t06_t08_a_new_key_is_a_new_action_and_no_key_is_one_each_time,

@@ -127,6 +127,27 @@ async fn t76_b56_our_own_conflict_is_not_an_answer_and_others_are(kind: Kind) {
     }
 }
 
+async fn t76_an_upstreams_own_mark_of_progress_is_not_an_answer(kind: Kind) {
+    let settings = "[[route]]\nname = \"orders\"\npath = \"/orders\"\n\
+        [route.in_progress]\nstatus = 409\npointer = \"/error/code\"\nvalue = \"busy\"\n";
+    for (status, code, pending) in [
+        ("409 Conflict", "busy", true),
+        ("409 Conflict", "sold_out", false),
+        ("400 No", "busy", false),
+    ] {
+        let body = format!("{{\"error\":{{\"code\":\"{code}\"}}}}");
+        let backend = Backend::playing(move |_, _| {
+            Reply::Bytes(answer(status, &["Content-Type: application/json"], body.as_bytes()))
+        });
+        let world = World::with(kind, backend.await, settings).await;
+        let first = order(&world).await;
+        assert_eq!(first.text().contains(UNKNOWN), pending, "{first:?}");
+        let retry = order(&world).await;
+        assert_eq!(retry.is_replay(), !pending, "{status} {code}");
+        assert_eq!(world.backend.effects(), 1);
+    }
+}
+
 async fn t99_b50_an_answer_that_is_too_large_is_passed_on_and_not_kept(kind: Kind) {
     let settings = "[default]\nkept_bytes_max = 1000\n";
     let backend = Backend::playing(|seen, _| {
@@ -253,6 +274,8 @@ async fn stopping_lets_commands_end_and_accepts_no_more(kind: Kind) {
     until(|| std::net::TcpStream::connect(address).is_err()).await;
     assert_eq!(Ask::new("GET", "/readyz").send(admin).await.status, 503);
     assert_eq!(Ask::new("GET", "/healthz").send(admin).await.status, 200);
+    // Longer than a connection without a request gets to say goodbye.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
     gate.add_permits(1);
     assert_eq!(asked.await.unwrap().status, 201);
     assert!(world.gateway.stop().await);
@@ -260,6 +283,7 @@ async fn stopping_lets_commands_end_and_accepts_no_more(kind: Kind) {
 }
 
 on_both!(
+    t76_an_upstreams_own_mark_of_progress_is_not_an_answer,
     t16_t64_b58_a_server_error_is_passed_on_and_never_run_again,
     t67_b07_an_answer_that_breaks_off_leaves_the_outcome_unknown,
     b07_b04_an_upstream_that_never_answers_is_called_once,

@@ -166,8 +166,8 @@ async fn t98_a_request_that_takes_long_is_no_idle_connection() {
     let mut client = client(&world).await;
     let waited = tokio::spawn(async move { send(&mut client, post("/orders", "k"), "{}").await });
     until(|| world.backend.effects() == 1).await;
-    // Three times as long as an idle connection stays open.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Longer than an idle connection stays open and may take to say goodbye.
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
     gate.add_permits(1);
     assert_eq!(waited.await.unwrap().unwrap().status(), http::StatusCode::CREATED);
 }

@@ -138,6 +138,29 @@ async fn t92_the_upstream_never_sees_more_requests_than_the_client_sent() {
 }
 
 #[tokio::test]
+async fn t92_a_request_names_one_host() {
+    let world = plain(Backend::creating().await).await;
+    for hosts in ["Host: a\r\nHost: b\r\n", "Host: a\r\nHost: a\r\n", ""] {
+        let request = format!("GET /a HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
+        let answer = Answer::parse(&exchange(world.gateway.address, request.as_bytes()).await);
+        assert_eq!((answer.status, answer.code().as_str()), (400, "samekey.target-invalid"));
+    }
+    assert_eq!(world.backend.effects(), 0);
+}
+
+#[tokio::test]
+async fn t98_a_head_that_does_not_end_is_let_go_without_an_idle_limit() {
+    let limits = "[limits]\nheaders_time_max_ms = 300\n";
+    let world = World::with(Kind::Sqlite, Backend::creating().await, limits).await;
+    for opening in ["", "P", "POST / HTT", "POST / HTTP/1.1\r\nHost: a\r\nX"] {
+        let mut stream = TcpStream::connect(world.gateway.address).await.unwrap();
+        stream.write_all(opening.as_bytes()).await.unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(5), read_to_end(&mut stream)).await;
+        assert!(ended.is_ok(), "{opening:?} was not let go");
+    }
+}
+
+#[tokio::test]
 async fn t95_a_body_is_not_asked_for_under_a_key_that_cannot_be_read() {
     let world = plain(Backend::creating().await).await;
     let head = "POST /orders HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n";
@@ -176,10 +199,12 @@ async fn t96_trailers_mean_nothing_and_go_nowhere() {
 #[tokio::test]
 async fn t97_a_head_beyond_measure_is_refused() {
     let world = plain(Backend::creating().await).await;
-    let many = "X-A: 1\r\n".repeat(100_000);
-    let request = format!("POST / HTTP/1.1\r\nHost: a\r\n{many}\r\n");
-    let answer = Answer::parse(&exchange(world.gateway.address, request.as_bytes()).await);
-    assert_eq!(answer.status, 431);
+    let long = format!("X-A: {}\r\n", "1".repeat(100_000));
+    for headers in ["X-A: 1\r\n".repeat(100_000), "X-A: 1\r\n".repeat(200), long] {
+        let request = format!("POST / HTTP/1.1\r\nHost: a\r\n{headers}\r\n");
+        let answer = Answer::parse(&exchange(world.gateway.address, request.as_bytes()).await);
+        assert_eq!(answer.status, 431);
+    }
     assert_eq!(world.backend.effects(), 0);
 }
 
