@@ -2,6 +2,7 @@
 
 pub mod commands;
 pub mod forensics;
+pub mod gateway;
 pub mod keys;
 pub mod lab;
 pub mod migrate;

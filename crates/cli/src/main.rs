@@ -28,6 +28,7 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Gateway(cmd::gateway::Arguments),
     Migrate(cmd::migrate::Arguments),
     Sweep(cmd::sweep::Arguments),
     Keys(cmd::keys::Arguments),
@@ -40,21 +41,31 @@ enum Command {
     Forensics(Box<cmd::forensics::Args>),
 }
 
-fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("SAMEKEY_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
-        )
+/// Sends the log to standard error: of a gateway one JSON object a line, for programs; else for people.
+fn log(is_gateway: bool) {
+    use tracing_subscriber::EnvFilter;
+    let usual = if is_gateway { "warn,samekey_gateway=info" } else { "warn" };
+    let wanted = std::env::var("SAMEKEY_LOG").ok().filter(|wanted| !wanted.is_empty());
+    let wanted = wanted.unwrap_or_else(|| usual.to_owned());
+    // The driver of PostgreSQL writes the values of statements at DEBUG.
+    let driver = if wanted.contains("tokio_postgres") { "" } else { ",tokio_postgres=info" };
+    let filter = EnvFilter::builder().parse_lossy(format!("{wanted}{driver}"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    if is_gateway { log.json().init() } else { log.init() }
+}
+
+fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return output::not_understood(&error),
     };
+    log(matches!(arguments.command, Command::Gateway(_)));
     let ended = match arguments.command {
+        Command::Gateway(arguments) => cmd::gateway::run(&arguments),
         Command::Migrate(arguments) => cmd::migrate::run(&arguments),
         Command::Sweep(arguments) => cmd::sweep::run(&arguments),
         Command::Keys(arguments) => cmd::keys::run(&arguments),

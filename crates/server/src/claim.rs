@@ -60,6 +60,11 @@ impl Command {
         Ok(Command { scope, route, request, arrival, owner, principal_sha, algorithms, current })
     }
 
+    /// The fingerprint by the current algorithm.
+    pub(crate) fn request_sha(&self) -> [u8; 32] {
+        self.current.digest.request_sha
+    }
+
     /// The record that a free key would get, its times counted from the epoch; nothing where this
     /// request may not start an execution.
     pub(crate) fn offer(&self) -> Option<Record> {

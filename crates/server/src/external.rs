@@ -211,11 +211,22 @@ impl Outcome {
 pub struct Call {
     request: Request,
     outbound_key: OutboundKey,
+    request_sha: Option<[u8; 32]>,
 }
 
 impl Call {
-    pub(crate) fn new(request: Request, outbound_key: OutboundKey) -> Call {
-        Call { request, outbound_key }
+    pub(crate) fn new(
+        request: Request,
+        outbound_key: OutboundKey,
+        request_sha: Option<[u8; 32]>,
+    ) -> Call {
+        Call { request, outbound_key, request_sha }
+    }
+
+    /// The fingerprint that was claimed: equal for equal commands of the route, whatever their keys.
+    /// Nothing for a request without a key.
+    pub fn request_sha(&self) -> Option<[u8; 32]> {
+        self.request_sha
     }
 
     /// The request, read to its end.

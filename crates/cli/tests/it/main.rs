@@ -9,6 +9,7 @@ mod world;
 mod commands;
 
 mod ends;
+mod gateway;
 
 mod keys;
 

@@ -82,7 +82,7 @@ where
         };
         crash_point!("external.claim-after");
         let lease = Lease::of(&shared, &command, &claimed);
-        let call = Call::new(command.request.clone(), outbound_key);
+        let call = Call::new(command.request.clone(), outbound_key, Some(command.request_sha()));
         let ended = see_through(self.call, call, &command.route, Some(lease)).await;
         crash_point!("external.call-after");
         let command = Arc::new(command);
@@ -97,7 +97,7 @@ where
                 return Problem::StoreUnavailable.into_response(None);
             }
         };
-        let call = Call::new(request, outbound_key);
+        let call = Call::new(request, outbound_key, None);
         let ended = see_through::<S, F>(self.call, call, &route, None).await;
         shared.signals.emit(&route, Signal::Unkeyed);
         match ended {

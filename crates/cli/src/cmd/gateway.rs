@@ -1,0 +1,127 @@
+//! `samekey gateway`: the reverse proxy, on whatever the flags, variables and the file say.
+
+use crate::exit::{Code, Stopped};
+use crate::output::say;
+use metrics_exporter_prometheus::PrometheusBuilder;
+use samekey_gateway::{Error, Gateway, Kind, Overrides, Ready, Settings};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Run each command once per key in front of a service that knows nothing of keys
+///
+/// A POST or PATCH with an Idempotency-Key is sent to the upstream once, and its answer kept: a retry gets
+/// the stored answer. Everything else passes through. What the upstream did not answer for certain waits
+/// for a person: samekey keys list --review --help
+#[derive(clap::Args, Debug)]
+#[command(
+    after_help = "Exit codes: 0 stopped and everything had ended, 2 settings that cannot be understood, \
+                  3 the database or an address cannot be used, 4 some commands had not ended when it stopped."
+)]
+pub struct Arguments {
+    /// Where commands go: http://HOST:PORT
+    #[arg(long, env = "SAMEKEY_UPSTREAM", value_name = "URL", hide_env_values = true)]
+    upstream: Option<String>,
+    /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
+    #[arg(long, env = "SAMEKEY_LISTEN", value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Address of /healthz, /readyz and /metrics; nothing is shown without one
+    #[arg(long, env = "SAMEKEY_ADMIN", value_name = "ADDRESS")]
+    admin: Option<String>,
+    /// Database: sqlite:FILE or postgres://USER:PASSWORD@HOST:PORT/DATABASE [default: sqlite:samekey.db]
+    #[arg(long, env = "SAMEKEY_DATABASE", value_name = "URL", hide_env_values = true)]
+    database: Option<String>,
+    /// Settings file, such as samekey.toml; flags and variables come before it
+    #[arg(long, env = "SAMEKEY_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Secret for the keys that the upstream sees, the same for all gateways on one database; without one
+    /// the first gateway makes one and keeps it in the database
+    #[arg(
+        long,
+        env = "SAMEKEY_OUTBOUND_SECRET",
+        value_name = "TEXT",
+        hide_env_values = true,
+        hide = true
+    )]
+    outbound_secret: Option<String>,
+}
+
+/// Runs the subcommand.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
+    let settings = settings(arguments)?;
+    let recorder = PrometheusBuilder::new().install_recorder().map_err(|error| {
+        Stopped::new(Code::Unreachable, format!("nothing can be counted: {error}"))
+    })?;
+    let mut gateway = Gateway::new(settings).metrics(move || recorder.render());
+    if let Some(secret) = &arguments.outbound_secret {
+        gateway = gateway.outbound_secret(secret.as_bytes());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| {
+        Stopped::new(Code::Unreachable, format!("no runtime could be started: {error}"))
+    })?;
+    runtime.block_on(async {
+        let ready = gateway.open().await.map_err(stopped)?;
+        say(&greeting(&ready))?;
+        if ready.serve(stop_signal()).await {
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(Stopped::new(
+            Code::Unknown,
+            "stopped before all commands had ended; what was on its way waits under its key: samekey keys list",
+        ))
+    })
+}
+
+fn settings(arguments: &Arguments) -> Result<Settings, Stopped> {
+    let file = match &arguments.config {
+        None => None,
+        Some(path) => {
+            let name = path.display().to_string();
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                let sentence = format!("{name} cannot be read: {error}; name a file with --config");
+                Stopped::new(Code::Usage, sentence)
+            })?;
+            Some((name, text))
+        }
+    };
+    let overrides = Overrides {
+        upstream: arguments.upstream.clone(),
+        listen: arguments.listen.clone(),
+        admin: arguments.admin.clone(),
+        database: arguments.database.clone(),
+    };
+    let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+    Settings::read(file, &overrides).map_err(stopped)
+}
+
+fn stopped(error: Error) -> Stopped {
+    let code = match error.kind() {
+        Kind::Settings => Code::Usage,
+        Kind::Address | Kind::Store => Code::Unreachable,
+    };
+    Stopped::new(code, error.to_string())
+}
+
+/// Two lines: where it listens, and where operators look.
+fn greeting(ready: &Ready) -> String {
+    let shown = |address: Option<std::net::SocketAddr>| {
+        address.map_or_else(|| "an unknown address".to_owned(), |it| format!("http://{it}"))
+    };
+    let admin = match ready.admin_address() {
+        Some(address) => format!("health, readiness and metrics on http://{address}\n"),
+        None => String::new(),
+    };
+    format!("listening on {}\n{admin}", shown(ready.address()))
+}
+
+async fn stop_signal() {
+    let interrupt = tokio::signal::ctrl_c();
+    match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        Ok(mut terminate) => {
+            tokio::select! { _ = interrupt => {}, _ = terminate.recv() => {} }
+        }
+        Err(_) => {
+            let _ = interrupt.await;
+        }
+    }
+}

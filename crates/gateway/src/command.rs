@@ -1,0 +1,245 @@
+//! Commands with a key: claimed, sent once, settled. The engine of `samekey` decides; here is what the
+//! call is, and what its end proves.
+
+use crate::config::{Mark, OnRepeat, Outbound, RouteSettings};
+use crate::headers;
+use crate::service::Front;
+use crate::upstream::Failed;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Request, StatusCode, Version, header};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use samekey::{
+    BoxError, Call, Caller, External, Outcome, Problem, Reason, Response, header as keys,
+};
+use samekey_core::key::Key;
+use samekey_store::Ledger;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// How long a problem document of another samekey may be. Ours have about 700 bytes.
+const PROBLEM_BYTES_MAX: usize = 16 * 1024;
+/// How every code of ours begins.
+const OUR_CODES: &str = "samekey.";
+/// The header that tells of the same command under another key, where the settings want it told.
+const NOTICE: HeaderName = HeaderName::from_static("samekey-notice");
+
+/// Runs a command of a route.
+pub(crate) async fn run<S: Ledger>(
+    front: &Arc<Front>,
+    route: &RouteSettings,
+    external: &External<S>,
+    caller: Caller,
+    request: Request<Incoming>,
+) -> Response {
+    let (front, route) = (Arc::clone(front), route.clone());
+    let org = caller.org.clone();
+    let call = async move |call: Call| -> Result<Outcome, BoxError> {
+        let key = key_of(&call);
+        let repeats = match (&key, call.request_sha(), front.on_repeat) {
+            (_, _, OnRepeat::Off) | (None, _, _) | (_, None, _) => false,
+            (Some(key), Some(sha), OnRepeat::Observe | OnRepeat::Header) => {
+                front.repeats.notice(&org, key, &sha, Instant::now())
+            }
+        };
+        if repeats {
+            tell_of_repeat(route.route.name());
+        }
+        let mut outcome = send(&front, &route, call, key.as_ref()).await;
+        if let (true, OnRepeat::Header, Ok(answer)) = (repeats, front.on_repeat, &mut outcome) {
+            let notice = HeaderValue::from_static("same-command-other-key");
+            answer.headers_mut().insert(NOTICE, notice);
+        }
+        judged(outcome, &route).await
+    };
+    external.run(&caller, request, call).await
+}
+
+fn key_of(call: &Call) -> Option<Key> {
+    let lines = call.request().headers().get_all(keys::IDEMPOTENCY_KEY);
+    Key::from_header_lines(lines.iter().map(HeaderValue::as_bytes)).ok().flatten()
+}
+
+fn tell_of_repeat(route: &str) {
+    metrics::counter!("samekey_gateway_repeats_total", "route" => route.to_owned()).increment(1);
+    tracing::warn!(
+        route,
+        "the same command ran a moment ago under another key; if this is one action, its client must keep one key through all attempts"
+    );
+}
+
+/// An answer whose body is given up when its time is over.
+type Answer = http::Response<Until>;
+
+/// Sends the command, once.
+async fn send(
+    front: &Front,
+    route: &RouteSettings,
+    call: Call,
+    key: Option<&Key>,
+) -> Result<Answer, Failed> {
+    let outbound = outbound_key(route.outbound, &call, key);
+    let (mut head, body) = call.into_request().into_parts();
+    headers::for_upstream(&mut head.headers, head.version);
+    head.version = Version::HTTP_11;
+    head.headers.insert(header::HOST, front.upstream.host());
+    // What is stored has to be readable for whoever sends the key again.
+    head.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if let Ok(value) = HeaderValue::from_str(&outbound) {
+        head.headers.insert(keys::IDEMPOTENCY_KEY, value);
+    }
+    let deadline = Instant::now() + route.timeout;
+    let request = Request::from_parts(head, Full::new(body));
+    let answer = front.upstream.send(request, route.timeout).await?;
+    let kept_bytes_max = route.route.keep().body_bytes_max();
+    let mut answer = answer.map(|body| Until::new(body.boxed_unsync(), deadline, kept_bytes_max));
+    headers::for_client(&mut answer);
+    Ok(answer)
+}
+
+fn outbound_key(outbound: Outbound, call: &Call, key: Option<&Key>) -> String {
+    match (outbound, key) {
+        (Outbound::Same, Some(key)) => bare(key),
+        (Outbound::Hmac, _) | (Outbound::Same, None) => call.outbound_key().to_string(),
+    }
+}
+
+/// A key as nearly every API reads it, or as a structured string where it cannot stand alone.
+fn bare(key: &Key) -> String {
+    let text = key.as_str();
+    let alone = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\",;\\".contains(&byte));
+    if alone { text.to_owned() } else { key.to_field() }
+}
+
+/// What the end of the call proves.
+async fn judged(sent: Result<Answer, Failed>, route: &RouteSettings) -> Result<Outcome, BoxError> {
+    let name = route.route.name();
+    let failed = match sent {
+        Ok(answer) if may_be_pending(&answer, route) => {
+            return pending_or_final(answer, route.in_progress.as_ref()).await;
+        }
+        Ok(answer) => return Ok(Outcome::finished(answer)),
+        Err(failed) => failed,
+    };
+    tracing::warn!(route = name, phase = failed.name(), "the upstream gave no answer");
+    metrics::counter!("samekey_gateway_upstream_failures_total", "route" => name.to_owned(), "phase" => failed.name())
+        .increment(1);
+    Ok(match failed {
+        Failed::NeverReached => {
+            Outcome::not_started(Problem::UpstreamUnreached.into_response(None))
+        }
+        Failed::Slow => Outcome::Unknown(Reason::TimedOut),
+        Failed::Broke => Outcome::Unknown(Reason::ConnectionLost),
+    })
+}
+
+/// Whether this could say that the key is open at the upstream: by a 409 of another samekey, or by the
+/// mark that the route declares.
+fn may_be_pending(answer: &Answer, route: &RouteSettings) -> bool {
+    let kind = answer.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let is_problem = kind.is_some_and(|kind| kind.starts_with(b"application/problem+json"));
+    let marked = route.in_progress.as_ref().is_some_and(|mark| mark.status == answer.status());
+    (answer.status() == StatusCode::CONFLICT && is_problem) || marked
+}
+
+async fn pending_or_final(answer: Answer, mark: Option<&Mark>) -> Result<Outcome, BoxError> {
+    let (head, body) = answer.into_parts();
+    let Ok(collected) = Limited::new(body, PROBLEM_BYTES_MAX).collect().await else {
+        return Ok(Outcome::Unknown(Reason::ConnectionLost));
+    };
+    let bytes = collected.to_bytes();
+    let mark = mark.filter(|mark| mark.status == head.status);
+    if is_pending(&bytes, head.status, mark) {
+        return Ok(Outcome::Unknown(Reason::ServerError));
+    }
+    Ok(Outcome::finished(http::Response::from_parts(head, Full::new(bytes))))
+}
+
+fn is_pending(document: &[u8], status: StatusCode, mark: Option<&Mark>) -> bool {
+    let Ok(document) = serde_json::from_slice::<serde_json::Value>(document) else { return false };
+    let code = document.get("code").and_then(serde_json::Value::as_str);
+    let is_ours = code.is_some_and(|code| code.starts_with(OUR_CODES));
+    let is_marked = mark.is_some_and(|mark| {
+        let found = document.pointer(&mark.pointer);
+        found.is_some_and(|found| {
+            mark.value.as_ref().is_none_or(|value| found.as_str() == Some(value.as_str()))
+        })
+    });
+    (status == StatusCode::CONFLICT && is_ours) || is_marked
+}
+
+/// An answer's body that has to be here in time, as far as it is kept. What is longer is only passed on,
+/// and takes the time that its reader takes.
+pub(crate) struct Until {
+    body: crate::upstream::Passing,
+    timer: Option<Pin<Box<Sleep>>>,
+    left: usize,
+}
+
+impl Until {
+    fn new(body: crate::upstream::Passing, deadline: Instant, kept_bytes_max: usize) -> Until {
+        Until { body, timer: Some(Box::pin(sleep_until(deadline))), left: kept_bytes_max }
+    }
+}
+
+impl Body for Until {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                match self.left.checked_sub(bytes) {
+                    Some(left) => self.left = left,
+                    None => self.timer = None,
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(other) => Poll::Ready(other),
+            Poll::Pending => match &mut self.timer {
+                Some(timer) => timer
+                    .as_mut()
+                    .poll(context)
+                    .map(|()| Some(Err(BoxError::from("the upstream's answer took too long")))),
+                None => Poll::Pending,
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_callers_key_travels_bare_where_it_can() {
+        for (key, expected) in [("a-b_c", "a-b_c"), ("a b", "\"a b\""), ("a,b", "\"a,b\"")] {
+            assert_eq!(bare(&Key::new(key).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn b56_only_our_codes_are_ours() {
+        let pending = |document: &[u8]| is_pending(document, StatusCode::CONFLICT, None);
+        assert!(pending(br#"{"type":"urn:samekey:in-progress","code":"samekey.in-progress"}"#));
+        for other in [&br#"{"code":"card_declined"}"#[..], br#"{"status":409}"#, b"[]", b""] {
+            assert!(!pending(other));
+        }
+    }
+}

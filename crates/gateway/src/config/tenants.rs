@@ -1,0 +1,103 @@
+//! The settings that say whose a request is.
+
+use super::one_org;
+use super::source::Section;
+use crate::error::Error;
+use crate::identity::{Identity, ORG_HEADER, Token, Way};
+use http::HeaderName;
+use ipnet::IpNet;
+use samekey::Caller;
+use samekey_core::key::Org;
+use std::net::IpAddr;
+
+const TOKEN_KEYS: [&str; 3] = ["sha256", "org", "principal"];
+/// Headers whose meaning is fixed, so that none of them can name an organisation.
+const TAKEN: [&str; 5] =
+    ["authorization", "host", "idempotency-key", "connection", "content-length"];
+
+/// One way of `org`, `[[token]]` and `trusted_proxies`.
+pub(super) fn identity(top: &Section<'_>) -> Result<Identity, Error> {
+    let tokens = top.sections("token", &TOKEN_KEYS)?;
+    let proxies = top.texts("trusted_proxies")?;
+    let mut identity = match (tokens.is_empty(), proxies) {
+        (true, None) => one_org(top)?,
+        (false, Some(_)) => {
+            return Err(top.fault(
+                "trusted_proxies",
+                "and [[token]] both say whose a request is; keep one of them",
+            ));
+        }
+        (false, None) => Identity { way: Way::Tokens(table(&tokens)?), org_header: ORG_HEADER },
+        (true, Some(proxies)) => {
+            Identity { way: Way::Proxy(networks(top, &proxies)?), org_header: ORG_HEADER }
+        }
+    };
+    if !matches!(identity.way, Way::One(_)) && top.text("org")?.is_some() {
+        return Err(top.fault(
+            "org",
+            "names the one organisation, and tokens or a proxy name others; keep one of them",
+        ));
+    }
+    if let Some(name) = top.text("org_header")? {
+        let parsed = HeaderName::from_bytes(name.as_bytes());
+        identity.org_header =
+            parsed.ok().filter(|name| !TAKEN.contains(&name.as_str())).ok_or_else(|| {
+                top.fault(
+                    "org_header",
+                    format!("found {name:?}; expected a header name such as \"x-org\""),
+                )
+            })?;
+    }
+    Ok(identity)
+}
+
+fn table(sections: &[Section<'_>]) -> Result<Vec<Token>, Error> {
+    let mut tokens: Vec<Token> = Vec::new();
+    for section in sections {
+        let sha256 = digest(section.required("sha256")?).ok_or_else(|| {
+            section.fault(
+                "sha256",
+                "expected the SHA-256 of a token as 64 hexadecimal digits: printf %s \"$TOKEN\" | sha256sum",
+            )
+        })?;
+        if tokens.iter().any(|token| token.sha256 == sha256) {
+            return Err(section.fault(
+                "sha256",
+                "stands here a second time; each token speaks for one organisation",
+            ));
+        }
+        let org =
+            Org::new(section.required("org")?).map_err(|fault| section.fault("org", fault))?;
+        let principal = section.text("principal")?.map(str::to_owned);
+        tokens.push(Token { sha256, caller: Caller { org, principal } });
+    }
+    Ok(tokens)
+}
+
+fn digest(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+fn networks(top: &Section<'_>, texts: &[&str]) -> Result<Vec<IpNet>, Error> {
+    let mut networks = Vec::new();
+    for text in texts {
+        let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        networks.push(network.map_err(|_| {
+            top.fault(
+                "trusted_proxies",
+                format!("found {text:?}; expected an address or network such as \"10.0.0.0/8\""),
+            )
+        })?);
+    }
+    if networks.is_empty() {
+        return Err(top.fault("trusted_proxies", "is an empty list; name the proxy's address"));
+    }
+    Ok(networks)
+}

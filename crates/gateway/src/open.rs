@@ -1,0 +1,208 @@
+//! From settings to a gateway that serves: the ledger, the routes on it, the listeners.
+
+use crate::admin::{Admin, Metrics};
+use crate::config::{Limits, RouteSettings, Settings};
+use crate::error::{Error, Kind};
+use crate::serve::{Handler, listen, serve};
+use crate::service::{Front, Service};
+use http::Request;
+use hyper::body::Incoming;
+use samekey::{Engine, External, Recovery, RecoveryPlan, Response, Setup, SweepPlan, Sweeper};
+use samekey_store::address::Address;
+use samekey_store::postgres::{self, PostgresLedger};
+use samekey_store::sqlite::SqliteLedger;
+use samekey_store::{Ledger, StoreError};
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+/// A gateway before it is opened.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), samekey_gateway::Error> {
+/// use samekey_gateway::{Gateway, Overrides, Settings};
+///
+/// let file = "upstream = \"http://127.0.0.1:9000\"";
+/// let settings = Settings::read(Some(("samekey.toml", file)), &Overrides::default())?;
+/// let ready = Gateway::new(settings).open().await?;
+/// ready.serve(std::future::pending()).await;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Gateway {
+    settings: Settings,
+    outbound_secret: Option<Vec<u8>>,
+    metrics: Option<Metrics>,
+}
+
+impl Gateway {
+    /// A gateway with these settings.
+    pub fn new(settings: Settings) -> Gateway {
+        Gateway { settings, outbound_secret: None, metrics: None }
+    }
+
+    /// Makes outbound keys with this secret instead of the one in the ledger. All gateways on one ledger
+    /// need the same.
+    #[must_use]
+    pub fn outbound_secret(mut self, secret: &[u8]) -> Gateway {
+        self.outbound_secret = Some(secret.to_vec());
+        self
+    }
+
+    /// Shows this text as `/metrics` of the admin listener: what the recorder that the program installed
+    /// has counted.
+    #[must_use]
+    pub fn metrics(mut self, text: impl Fn() -> String + Send + Sync + 'static) -> Gateway {
+        self.metrics = Some(Arc::new(text));
+        self
+    }
+
+    /// Opens the ledger, creates its tables where they are missing, and listens.
+    ///
+    /// # Errors
+    /// A ledger or an address that cannot be used.
+    pub async fn open(self) -> Result<Ready, Error> {
+        let address = Address::parse(&self.settings.database).map_err(|error| store(&error))?;
+        let running = match address {
+            Address::Postgres(url) => {
+                let pool = postgres::connect(&url).map_err(|error| store(&error))?;
+                postgres::migrate(&pool).await.map_err(|error| store(&error))?;
+                let ledger = PostgresLedger::open(pool, postgres::Options::default()).await;
+                Running::Postgres(self.start(ledger.map_err(|error| store(&error))?).await?)
+            }
+            Address::Sqlite(address) => {
+                SqliteLedger::migrate(&address).map_err(|error| store(&error))?;
+                let ledger = SqliteLedger::open(&address).map_err(|error| store(&error))?;
+                Running::Sqlite(self.start(ledger).await?)
+            }
+        };
+        let listener = bound(self.settings.listen, "listen")?;
+        let admin = match self.settings.admin {
+            Some(address) => Some(bound(address, "admin")?),
+            None => None,
+        };
+        let (limits, metrics) = (self.settings.limits, self.metrics);
+        Ok(Ready { running, listener, admin, limits, metrics })
+    }
+
+    async fn start<S: Ledger>(&self, ledger: S) -> Result<Started<S>, Error> {
+        let mut setup = Setup::default();
+        if let Some(secret) = &self.outbound_secret {
+            setup = setup.outbound_secret(secret);
+        }
+        let engine = Engine::with(ledger, setup);
+        let mut externals = Vec::new();
+        for RouteSettings { route, .. } in &self.settings.routes {
+            let external = External::opaque(&engine, route.clone()).await;
+            externals.push(external.map_err(|fault| Error::new(Kind::Store, fault.to_string()))?);
+        }
+        let recoveries =
+            externals.iter().map(|it| it.spawn_recovery(RecoveryPlan::default())).collect();
+        let sweeper = engine.spawn_sweeper(SweepPlan::default());
+        let front = Front::new(&self.settings)
+            .map_err(|error| Error::new(Kind::Settings, error.to_string()))?;
+        let routes = self.settings.routes.clone();
+        let service = Arc::new(Service { front: Arc::new(front), routes, externals });
+        Ok(Started { engine, service, _recoveries: recoveries, _sweeper: sweeper })
+    }
+}
+
+fn store(error: &StoreError) -> Error {
+    let is_address = error.kind() == samekey_store::Kind::Address;
+    let kind = if is_address { Kind::Settings } else { Kind::Store };
+    Error::new(kind, format!("the ledger cannot be used: {error}"))
+}
+
+fn bound(address: SocketAddr, flag: &str) -> Result<TcpListener, Error> {
+    listen(address).map_err(|error| {
+        let sentence =
+            format!("{address} cannot be listened on: {error}; choose another with --{flag}");
+        Error::new(Kind::Address, sentence)
+    })
+}
+
+/// A gateway on one kind of ledger.
+struct Started<S> {
+    engine: Engine<S>,
+    service: Arc<Service<S>>,
+    /// Whatever runs beside the requests ends with the gateway.
+    _recoveries: Vec<Recovery>,
+    _sweeper: Sweeper,
+}
+
+enum Running {
+    Postgres(Started<PostgresLedger>),
+    Sqlite(Started<SqliteLedger>),
+}
+
+/// A gateway that listens already and has not answered yet.
+pub struct Ready {
+    running: Running,
+    listener: TcpListener,
+    admin: Option<TcpListener>,
+    limits: Limits,
+    metrics: Option<Metrics>,
+}
+
+impl Ready {
+    /// Where it listens; of port 0 the port that it was given.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listener.local_addr().ok()
+    }
+
+    /// Where health, readiness and metrics are, if anywhere.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
+    }
+
+    /// Serves until `stop` ends. Then it accepts nothing more, lets open requests and commands end, and
+    /// says whether all did within the grace; commands that did not are asked about or wait for a person.
+    pub async fn serve(self, stop: impl Future<Output = ()>) -> bool {
+        let Ready { running, listener, admin, limits, metrics } = self;
+        match running {
+            Running::Postgres(started) => {
+                started.serve((listener, admin), limits, metrics, stop).await
+            }
+            Running::Sqlite(started) => {
+                started.serve((listener, admin), limits, metrics, stop).await
+            }
+        }
+    }
+}
+
+impl<S: Ledger> Started<S> {
+    async fn serve(
+        self,
+        (listener, admin): (TcpListener, Option<TcpListener>),
+        limits: Limits,
+        metrics: Option<Metrics>,
+        stop: impl Future<Output = ()>,
+    ) -> bool {
+        let (stopper, stopping) = watch::channel(false);
+        let serving =
+            tokio::spawn(serve(listener, Arc::clone(&self.service), limits, stopping.clone()));
+        // The admin listener goes on while requests end, so that a balancer reads "stopping".
+        let (_admin_stopper, admin_stopping) = watch::channel(false);
+        let admin = admin.map(|listener| {
+            let engine = self.engine.clone();
+            let pages = Arc::new(Admin { engine, metrics, stopping });
+            tokio::spawn(serve(listener, pages, limits, admin_stopping))
+        });
+        stop.await;
+        stopper.send_replace(true);
+        let all_answered = serving.await.unwrap_or(false);
+        let all_settled = self.engine.drain(limits.grace).await;
+        if let Some(admin) = admin {
+            admin.abort();
+        }
+        all_answered && all_settled
+    }
+}
+
+impl<S: Ledger> Handler for Service<S> {
+    async fn handle(&self, peer: SocketAddr, request: Request<Incoming>) -> Response {
+        self.answer(peer, request).await
+    }
+}

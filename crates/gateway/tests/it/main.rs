@@ -1,0 +1,17 @@
+//! The gateway as its clients and its upstream see it: real sockets on both sides, raw bytes where bytes
+//! matter, and effects counted by the upstream of the tests.
+
+// Helpers beside the tests may panic as the tests do.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
+
+mod backend;
+mod basics;
+mod client;
+mod concurrency;
+mod endings;
+mod http2;
+mod pages;
+mod process;
+mod tenants;
+mod through;
+mod world;

@@ -1,0 +1,162 @@
+//! The program itself, killed and frozen in the middle of a call, and what its log shows.
+
+use crate::backend::{Backend, Reply, created};
+use crate::client::{Answer, Ask, exchange};
+use samekey_sim::{Cluster, Options, Process, Program};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Semaphore;
+
+/// How long a key may take to leave the state of a dead owner.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn start(folder: &Path, backend: &Backend, settings: &str) -> Process {
+    let file = folder.join("samekey.toml");
+    let database = format!("sqlite:{}", folder.join("ledger.db").display());
+    let text = format!("listen = \"127.0.0.1:0\"\ndatabase = {database:?}\n{settings}");
+    std::fs::write(&file, text).unwrap();
+    Program::built("samekey")
+        .unwrap()
+        .arg("gateway")
+        .arg("--config")
+        .arg(&file)
+        .env("SAMEKEY_UPSTREAM", format!("http://{}", backend.address))
+        .env("SAMEKEY_LOG", "debug")
+        .start()
+        .unwrap()
+}
+
+/// Sends the same again until something else than "in progress" comes.
+async fn past_progress(ask: &Ask, process: &mut Process) -> Answer {
+    let address = process.address().unwrap();
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let answer = ask.send(address).await;
+        if answer.status != 409 || answer.code() != "samekey.in-progress" {
+            return answer;
+        }
+        assert!(Instant::now() < until, "it is in progress for ever");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+async fn held() -> (Backend, Arc<Semaphore>) {
+    let gate = Arc::new(Semaphore::new(0));
+    let script = Arc::clone(&gate);
+    let backend =
+        Backend::playing(move |_, number| Reply::When(Arc::clone(&script), created(number)));
+    (backend.await, gate)
+}
+
+const SHORT_LEASE: &str = "[default]\nlease_ms = 1500\ntimeout_ms = 1000\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn own_process_b04_b25_a_gateway_killed_in_its_call_leaves_the_key_to_a_person() {
+    let (backend, gate) = held().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut first = start(folder.path(), &backend, SHORT_LEASE);
+    let address = first.address().unwrap();
+    let ask = Ask::post("/orders", "k", "{}");
+    let bytes = ask.bytes();
+    let asked = tokio::spawn(async move { exchange(address, &bytes).await });
+    backend.wait_for(1).await;
+    first.kill().unwrap();
+    assert!(asked.await.unwrap().is_empty());
+    gate.add_permits(10);
+    let mut second = start(folder.path(), &backend, SHORT_LEASE);
+    let told = past_progress(&ask, &mut second).await;
+    assert_eq!((told.status, told.code().as_str()), (409, "samekey.outcome-unknown"));
+    assert_eq!(backend.effects(), 1);
+    second.terminate().unwrap();
+    assert_eq!(second.wait(PATIENCE).unwrap().code(), Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn own_process_t62_a_gateway_frozen_past_its_lease_sends_nothing_again() {
+    let (backend, gate) = held().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut frozen = start(folder.path(), &backend, SHORT_LEASE);
+    let address = frozen.address().unwrap();
+    let ask = Ask::post("/orders", "k", "{}");
+    let bytes = ask.bytes();
+    let asked = tokio::spawn(async move { exchange(address, &bytes).await });
+    backend.wait_for(1).await;
+    frozen.freeze().unwrap();
+    let mut other = start(folder.path(), &backend, SHORT_LEASE);
+    let told = past_progress(&ask, &mut other).await;
+    assert_eq!((told.status, told.code().as_str()), (409, "samekey.outcome-unknown"));
+    gate.add_permits(10);
+    frozen.thaw().unwrap();
+    let late = Answer::parse(&asked.await.unwrap());
+    let last = past_progress(&ask, &mut other).await;
+    assert_eq!(late.status, last.status, "{late:?} {last:?}");
+    assert_eq!(backend.effects(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn own_process_t101_t102_no_secret_is_in_the_log_and_each_line_is_json() {
+    const CANARIES: [&str; 5] =
+        ["canary-key", "canary-body", "canary-token", "canary-query", "canary-agent"];
+    let backend = Backend::playing(|seen, number| match seen.target.as_str() {
+        "/cut" => Reply::Last(Vec::new()),
+        _ => Reply::Bytes(created(number)),
+    });
+    let (backend, folder) = (backend.await, tempfile::tempdir().unwrap());
+    let mut process = start(folder.path(), &backend, "");
+    let address = process.address().unwrap();
+    for target in ["/orders?x=canary-query", "/cut", "/orders?x=canary-query"] {
+        let ask = Ask::post(target, "canary-key", "{\"card\":\"canary-body\"}")
+            .header("Authorization: Bearer canary-token")
+            .header("User-Agent: canary-agent </script>");
+        ask.send(address).await;
+        Ask::new("POST", target).body("canary-body").send(address).await;
+    }
+    let hostile = b"GET /\x1b[2J HTTP/1.1\r\nHost: a\r\nUser-Agent: \x1b[2J\r\n\r\n";
+    exchange(address, hostile).await;
+    process.terminate().unwrap();
+    let ended = process.wait(PATIENCE).unwrap();
+    let log = format!("{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stderr.contains("the upstream gave no answer"), "{log}");
+    assert!(ended.stderr.contains("without an Idempotency-Key"), "{log}");
+    for line in ended.stderr.lines() {
+        assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+    }
+    for canary in CANARIES {
+        assert!(!log.contains(canary), "{canary} in {log}");
+    }
+    assert!(!log.contains('\x1b'), "{log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn own_cluster_b37_without_its_ledger_nothing_runs() {
+    let mut cluster = tokio::task::block_in_place(|| Cluster::start(Options::new())).unwrap();
+    let url = cluster.create_database("ledger").unwrap();
+    let (backend, folder) = (Backend::creating().await, tempfile::tempdir().unwrap());
+    let file = folder.path().join("samekey.toml");
+    let text = format!("upstream = \"http://{}\"\nlisten = \"127.0.0.1:0\"\n", backend.address);
+    std::fs::write(&file, text).unwrap();
+    let mut process = Program::built("samekey")
+        .unwrap()
+        .args(["gateway", "--config"])
+        .arg(&file)
+        .env("SAMEKEY_DATABASE", &url)
+        .start()
+        .unwrap();
+    let address = process.address().unwrap();
+    let ask = Ask::post("/orders", "k", "{}");
+    tokio::task::block_in_place(|| cluster.kill_immediately()).unwrap();
+    let told = ask.send(address).await;
+    assert_eq!((told.status, told.code().as_str()), (503, "samekey.store-unavailable"));
+    assert_eq!((told.one("retry-after"), backend.effects()), (Some("1"), 0));
+    assert!(!told.text().contains("postgres"), "{}", told.text());
+    tokio::task::block_in_place(|| cluster.restart()).unwrap();
+    let until = Instant::now() + PATIENCE;
+    let mut told = ask.send(address).await;
+    while told.status != 201 {
+        assert!(Instant::now() < until, "{told:?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        told = ask.send(address).await;
+    }
+    assert_eq!(backend.effects(), 1);
+}
