@@ -46,10 +46,11 @@ fn what_cannot_be_understood_ends_the_start_with_code_2_and_a_remedy() {
     let folder = Folder::new();
     let (code, sentence) = refused(&gateway());
     assert!(code == Some(2) && sentence.contains("give --upstream http://HOST:PORT"), "{sentence}");
-    let file = folder.file("upstream = \"http://127.0.0.1:1\"\n\n[limits]\nconection_max = 1\n");
+    let file =
+        folder.file("upstream = \"http://127.0.0.1:1\"\n\n[limits]\nconnections_maximum = 1\n");
     let (code, sentence) = refused(&gateway().args(["--config", &file]));
     let expected = format!(
-        "samekey: {file}:4: `limits.conection_max` is no setting; did you mean `limits.connections_max`?\n"
+        "samekey: {file}:4: `limits.connections_maximum` is no setting; did you mean `limits.connections_max`?\n"
     );
     assert_eq!((code, sentence), (Some(2), expected));
     let missing = folder.path("none.toml");

@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A wrong word is taken for a known one from this likeness on: `upsteam` and `listen_on` are, `port` is not.
+/// A wrong word is taken for a known one from this likeness on: `upstreams` and `listen_on` are, `port` is not.
 const LIKENESS_MIN: f64 = 0.7;
 
 /// The file: what it is called, and what stands in it.
