@@ -151,6 +151,7 @@ async fn send<S: Outbox + Ledger>(
                 progress::say_given_up();
             }
         }
+        () = progress::tell_rest() => {}
         () = stop.asked() => progress::say_given_up(),
     }
     // It may have ended while the rest was waited for.
