@@ -21,11 +21,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The longest wait: twelve hours is the longest profile.
 const WAIT_S_MAX: u64 = 12 * 3600;
 /// How long what is on its way is waited for when the time is over.
 const GRACE: Duration = Duration::from_secs(35);
+/// The rest after a failure of the store.
+const STORE_REST: Duration = Duration::from_millis(500);
 
 /// Have one command executed once
 ///
@@ -138,7 +141,7 @@ async fn send<S: Outbox + Ledger>(
     let patience = Duration::from_secs(arguments.wait_s);
     let id = placed.id;
     tokio::select! {
-        waited = courier.wait(&org, id, patience) => { waited?; }
+        () = ended(&courier, &org, id, patience) => {}
         () = progress::tell(&courier, &org, &placed) => {}
         () = stop.asked() => progress::say_stopping(),
     }
@@ -148,12 +151,35 @@ async fn send<S: Outbox + Ledger>(
                 progress::say_given_up();
             }
         }
+        () = progress::tell_rest() => {}
         () = stop.asked() => progress::say_given_up(),
     }
     // It may have ended while the rest was waited for.
-    match courier.delivery(&org, id).await? {
-        Some(delivery) => report(id, &delivery, arguments.format),
-        None => Err(gone()),
+    match courier.delivery(&org, id).await {
+        Ok(Some(delivery)) => report(id, &delivery, arguments.format),
+        Ok(None) => Err(gone()),
+        Err(error) => Err(Stopped::new(
+            Code::Unknown,
+            format!(
+                "the command {id} is in the outbox, and how it stands cannot be read: {error}; the same words again tell, when the database is back"
+            ),
+        )),
+    }
+}
+
+/// Waits for the end of a command, also through failures of the store: its lane outlives them too.
+async fn ended<S: Outbox + Ledger>(
+    courier: &Courier<S>,
+    org: &Org,
+    id: CommandId,
+    patience: Duration,
+) {
+    let ends = Instant::now() + patience;
+    while courier.wait(org, id, ends.saturating_duration_since(Instant::now())).await.is_err() {
+        if Instant::now() >= ends {
+            return;
+        }
+        tokio::time::sleep(STORE_REST).await;
     }
 }
 

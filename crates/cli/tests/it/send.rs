@@ -161,6 +161,16 @@ async fn a_provider_that_is_down_is_told_of_and_given_up_in_time() {
     assert!(told.iter().any(|line| line.contains("(not-connected)")), "{ended:?}");
     assert!(told.windows(2).all(|two| two[0] != two[1]), "once for each change: {told:?}");
     // Who does not wait so long is told that it goes on.
+    let slow = r#"{"rules":[{"answer":{"late_ms":3500}}]}"#;
+    world.lab.set_plan(Plan::from_json("slow", slow.as_bytes()).unwrap()).unwrap();
+    let long = world.config(OPAQUE).replace("time_max_ms = 2000", "time_max_ms = 8000");
+    world.configure(
+        &long.replace("lease_ms = 2500", "lease_ms = 9000").replace("max_s = 4", "max_s = 9"),
+    );
+    let late = world.charge("ORD-3", &["--wait-s", "1"]);
+    assert_eq!(late.code(), Some(0), "it ends meanwhile: {late:?}");
+    assert!(late.stderr.contains("so that its end is written down"), "{late:?}");
+    world.configure(&world.config(OPAQUE).replace(&world.lab.url(""), &nobody));
     let early = world.charge("ORD-2", &["--wait-s", "0"]);
     assert_eq!(early.code(), Some(4), "{early:?}");
     assert!(early.stdout.contains("It goes on"), "{early:?}");

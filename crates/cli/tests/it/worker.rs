@@ -69,3 +69,55 @@ async fn a_command_of_an_opaque_counterparty_that_was_cut_off_is_never_sent_agai
     assert!(ended.stdout.contains("undecided (lease-lapsed), attempts 1"), "{ended:?}");
     assert_eq!((world.lab.counts().payments, world.attempts()), (1, 1));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_least_role_can_deliver_and_decide_and_no_more() {
+    use samekey::store::postgres;
+    let database = Database::fresh(true).await;
+    let Database::Postgres(fresh) = &database else { panic!("no PostgreSQL") };
+    let (owner, role) = (fresh.url().to_owned(), format!("{}_service", fresh.name()));
+    let script = include_str!("../../../store/sql/postgres/roles.sql");
+    let client = postgres::connect(&owner).unwrap().get().await.unwrap();
+    client.batch_execute(&script.replace("samekey_service", &role)).await.unwrap();
+    client.batch_execute(&format!("alter role {role} login password 'x'")).await.unwrap();
+    let url = owner.replace("samekey:cluster-password", &format!("{role}:x"));
+    assert_ne!(url, owner);
+    let faults = r#"{"rules":[{"when":{"order_id":"ORD-2"},"wire":"close"}]}"#;
+    let world = World::new(database, OPAQUE, faults).await;
+    let as_role = |words: &[&str]| world.samekey(&[words, &["--database", &url]].concat());
+    let charge =
+        |order: &str, more: &[&str]| world.charge(order, &[more, &["--database", &url]].concat());
+    let first = charge("ORD-1", &["--order-key", "o"]);
+    assert_eq!(first.code(), Some(0), "{first:?}");
+    assert_eq!(charge("ORD-2", &["--order-key", "o"]).code(), Some(4));
+    assert_eq!(charge("ORD-3", &["--enqueue-only"]).code(), Some(0));
+    for (state, words) in
+        [("undecided", &["resolve", "--as", "executed"][..]), ("waiting", &["cancel"])]
+    {
+        let seen = world.only(state);
+        let (id, view) = (seen["id"].as_str().unwrap(), seen["view"].as_str().unwrap());
+        let views = ["--view", view];
+        let view = if state == "waiting" { &[][..] } else { &views };
+        let target = ["commands", words[0], "default", id];
+        let done = as_role(&[&target, &words[1..], view, &crate::world::PERSON].concat());
+        assert_eq!(done.code(), Some(0), "{done:?}");
+    }
+    let marked = as_role(&["restore-mark", "--lost-since", "2026-01-01T00:00:00Z"]);
+    assert_eq!(marked.code(), Some(0), "{marked:?}");
+    // Nobody can be asked, and so a new one waits for a person without having been sent.
+    assert_eq!(charge("ORD-4", &[]).code(), Some(4));
+    assert_eq!((world.lab.counts().payments, world.attempts()), (2, 2));
+    let least = postgres::connect(&url).unwrap().get().await.unwrap();
+    for forbidden in [
+        "drop table samekey.outbox",
+        "update samekey.commands set operation = 'refund'",
+        "update samekey.finished set state = 'failed'",
+        "update samekey.attempts set came_to = 'done'",
+        "update samekey.command_decisions set person = 'nobody'",
+    ] {
+        let error = least.batch_execute(forbidden).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "42501", "{forbidden}");
+    }
+    drop(least);
+    client.batch_execute(&format!("drop owned by {role} cascade; drop role {role}")).await.unwrap();
+}

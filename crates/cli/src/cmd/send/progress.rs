@@ -63,6 +63,13 @@ fn standing(delivery: &Delivery) -> String {
     }
 }
 
+/// Tells that what is on its way is still waited for, where that takes long, until it is dropped.
+pub async fn tell_rest() {
+    tokio::time::sleep(SILENT).await;
+    complain("samekey", "what is on its way is waited for, so that its end is written down");
+    std::future::pending().await
+}
+
 /// Somebody wants to stop.
 pub fn say_stopping() {
     complain(
