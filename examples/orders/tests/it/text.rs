@@ -87,7 +87,9 @@ async fn its_lesson_in_paying_is_true(which: Which) {
 
 async fn its_lesson_in_a_paid_order_is_true(which: Which) {
     let database = Database::fresh(which).await;
-    let lab = super::provider::lab(r#"{"keys": {"dedup": false}, "late": {"every": 1, "ms": 1000}}"#).await;
+    let lab =
+        super::provider::lab(r#"{"keys": {"dedup": false}, "late": {"every": 1, "ms": 1000}}"#)
+            .await;
     let flags = ["--provider", &lab.url(""), "--call-timeout-ms", "200", "--retry-wait-ms", "50"];
     let mut shop = database.serve(&flags);
     shop.process
