@@ -4,6 +4,7 @@ use super::attempt::{self, Work};
 use super::{Place, Shared};
 use crate::restored::{self, RestoreReport};
 use crate::signal::Signal;
+use futures_util::FutureExt;
 use samekey_core::budget::Passing;
 use samekey_core::delivery::{Delivery, State};
 use samekey_core::key::Org;
@@ -13,6 +14,7 @@ use samekey_core::time::Time;
 use samekey_store::outbox::{Outbox, TAKE_MAX, Taken};
 use samekey_store::{Ledger, StoreError, crash_point};
 use std::collections::{HashMap, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,13 +39,21 @@ pub(super) async fn run<S: Outbox + Ledger>(shared: Arc<Shared<S>>, place: Arc<P
         Lane { shared, place, orgs: VecDeque::new(), after: None, ended_at: None, idle: REST_MIN };
     let mut trouble = TROUBLE_REST_MIN;
     while !lane.shared.closing.is_cancelled() {
-        let rest = match lane.pass().await {
-            Ok(rest) => {
+        let passed = AssertUnwindSafe(lane.pass()).catch_unwind().await;
+        let rest = match passed {
+            Ok(Ok(rest)) => {
                 trouble = TROUBLE_REST_MIN;
                 rest
             }
-            Err(error) => {
-                lane.shared.signals.emit(&lane.place.name, Signal::StoreFailed(error.kind()));
+            failed @ (Ok(Err(_)) | Err(_)) => {
+                let signal = match failed {
+                    Ok(Err(error)) => Signal::StoreFailed(error.kind()),
+                    // Without its lane a destination would be silent for ever.
+                    Ok(Ok(_)) | Err(_) => Signal::Panicked,
+                };
+                lane.shared.signals.emit(&lane.place.name, signal);
+                // A probe that was to be taken was not. One on its way still keeps every other from going.
+                lane.place.health().probe_given_back();
                 let rest = trouble;
                 trouble = trouble.saturating_mul(2).min(TROUBLE_REST_MAX);
                 // Enqueuing wakes the lane, but a store that fails is left alone for a while.
@@ -230,7 +240,8 @@ impl<S: Outbox + Ledger> Lane<S> {
         let mut begun = 0;
         for one in taken {
             let verdict = choosing.chosen.remove(&one.seen.delivery.holder);
-            begun += u32::from(self.begin(one, verdict, asked_at, answered_at));
+            let going = Going::new(Arc::clone(&self.place), room.is_probe);
+            begun += u32::from(self.begin(one, verdict, going, asked_at, answered_at));
         }
         if room.is_probe && begun == 0 {
             self.place.health().probe_given_back();
@@ -243,6 +254,7 @@ impl<S: Outbox + Ledger> Lane<S> {
         &self,
         taken: Taken,
         verdict: Option<Verdict>,
+        going: Going,
         asked_at: Instant,
         answered_at: Instant,
     ) -> bool {
@@ -266,7 +278,6 @@ impl<S: Outbox + Ledger> Lane<S> {
                 return false;
             }
         };
-        let going = Going::new(Arc::clone(place));
         let (shared, place) = (Arc::clone(shared), Arc::clone(place));
         let tasks = shared.tasks.clone();
         tasks.spawn(async move {
@@ -278,19 +289,27 @@ impl<S: Outbox + Ledger> Lane<S> {
 }
 
 /// Counts one request that is on its way, also where its task panics.
-struct Going(Arc<Place>);
+struct Going {
+    place: Arc<Place>,
+    is_probe: bool,
+}
 
 impl Going {
-    fn new(place: Arc<Place>) -> Going {
+    fn new(place: Arc<Place>, is_probe: bool) -> Going {
         place.in_flight.fetch_add(1, Ordering::SeqCst);
-        Going(place)
+        Going { place, is_probe }
     }
 }
 
 impl Drop for Going {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
-        self.0.wake.notify_one();
+        // A probe that ended has moved the gate already. One that was never sent, since its lease was over or
+        // its task panicked, would keep the gate shut for ever. No other is taken while this one counts.
+        if self.is_probe {
+            self.place.health().probe_given_back();
+        }
+        self.place.in_flight.fetch_sub(1, Ordering::SeqCst);
+        self.place.wake.notify_one();
     }
 }
 
@@ -357,4 +376,45 @@ impl Choosing {
 /// New owner tokens, one for each row that may be taken.
 fn owners(count: u32) -> Result<Vec<Owner>, StoreError> {
     (0..count).map(|_| crate::chance::owner()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Going, Passing};
+    use crate::counterparty::{Counterparty, Order, Question, Reply};
+    use crate::courier::Destination;
+    use samekey_core::delivery::Reason;
+    use samekey_core::outcome::{Heard, Outcome, Told};
+    use samekey_core::profile::Declared;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    struct Nobody;
+
+    impl Counterparty for Nobody {
+        fn declared(&self) -> Declared {
+            Declared::OPAQUE
+        }
+
+        async fn send(&self, _: Order) -> Reply<Outcome> {
+            Reply { told: Told::plain(Outcome::NotAccepted(Reason::NotSendable)), status: None }
+        }
+
+        async fn ask(&self, _: Question) -> Reply<Heard> {
+            Reply { told: Told::plain(Heard::CannotTell), status: None }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_probe_that_was_never_sent_does_not_keep_the_gate_shut() {
+        let place = Arc::new(Destination::new("psp", Nobody).unwrap().into_place());
+        place.health().sent(&Told::plain(Outcome::NotAccepted(Reason::NotSendable)));
+        tokio::time::advance(Duration::from_secs(600)).await;
+        assert_eq!(place.health().passing(), Passing::Probe);
+        place.health().probe();
+        let going = Going::new(Arc::clone(&place), true);
+        assert!(matches!(place.health().passing(), Passing::Nothing(_)));
+        drop(going);
+        assert_eq!((place.health().passing(), place.in_flight()), (Passing::Probe, 0));
+    }
 }
