@@ -289,3 +289,86 @@ async fn p55_t82_a_counterparty_that_forgets_too_soon_is_refused_at_the_start() 
     assert_eq!(error.kind(), samekey_client::Kind::Config);
     assert!(error.to_string().contains("remembers a key"), "{error}");
 }
+
+#[tokio::test]
+async fn b43_what_always_fails_keeps_nothing_else_waiting() {
+    let bad = World::new(OPAQUE, |_| says(Outcome::NotRun(NotRun::NotProcessed)));
+    let good = World::new(OPAQUE, |_| Act::Works);
+    let few = Limits { attempts_max: 3, time_max: Duration::from_secs(5), ..limits() };
+    let setup = Setup::new("test")
+        .unwrap()
+        .destination(Destination::with_limits("bad", bad.clone(), few).unwrap())
+        .destination(Destination::with_limits("psp", good.clone(), limits()).unwrap());
+    let store = Arc::new(MemoryLedger::new());
+    let courier = Courier::open(store.clone(), setup).await.unwrap();
+    let mut failing = Vec::new();
+    for number in 0..10 {
+        failing.push(courier.enqueue(command("bad", &format!("bad-{number}"))).await.unwrap().id);
+    }
+    let mut working = Vec::new();
+    for number in 0..100 {
+        working.push(courier.enqueue(command("psp", &format!("good-{number}"))).await.unwrap().id);
+    }
+    let _running = courier.spawn();
+    for id in working {
+        assert!(matches!(ended(&courier, id).await.state, State::Succeeded(_)));
+    }
+    let still_open = store.count_commands().await.unwrap();
+    assert!(still_open.iter().any(|count| count.destination == "bad"), "{still_open:?}");
+    for id in failing {
+        let delivery = ended(&courier, id).await;
+        assert!(matches!(delivery.state, State::Failed(_)), "{delivery:?}");
+        assert_eq!(delivery.last, Some(Reason::NotProcessed));
+    }
+    assert_eq!(bad.effects(), 0);
+}
+
+#[tokio::test]
+async fn b32_what_is_scheduled_holds_no_lease_and_a_lease_is_longer_than_an_attempt() {
+    let too_short = Limits { lease: limits().attempt_time_max, ..limits() };
+    let world = World::new(OPAQUE, |_| Act::Works);
+    let error = Destination::with_limits("psp", world.clone(), too_short).err().unwrap();
+    assert!(error.to_string().contains("shorter than an attempt"), "{error}");
+    let store = Arc::new(MemoryLedger::new());
+    let (one, _) = courier_on(store.clone(), &world, limits()).await;
+    let (two, _) = courier_on(store.clone(), &world, limits()).await;
+    let (three, _) = courier_on(store, &world, limits()).await;
+    let mut later = command("psp", "order-1");
+    // Longer than a lease.
+    later.delay = limits().lease * 2;
+    let began = Instant::now();
+    let placed = one.enqueue(later).await.unwrap();
+    let _running = (one.spawn(), two.spawn(), three.spawn());
+    let delivery = ended(&one, placed.id).await;
+    assert!(matches!(delivery.state, State::Succeeded(_)), "{delivery:?}");
+    assert_eq!((world.sends().len(), world.effects()), (1, 1));
+    assert!(world.sends()[0].at.duration_since(began) >= limits().lease * 2);
+}
+
+#[tokio::test]
+async fn b46_a_refund_and_its_retry_are_one_and_a_second_wanted_one_is_another() {
+    let mut lost = true;
+    let world =
+        World::new(
+            DEDUPS,
+            move |_| {
+                if std::mem::take(&mut lost) { Act::AnswerLost } else { Act::Works }
+            },
+        );
+    let (courier, _) = courier(&world, limits()).await;
+    let _running = courier.spawn();
+    let refund = |number: u32| {
+        let mut refund = command("psp", &format!("refund-{number} of order-1"));
+        refund.operation = "refund".to_owned();
+        refund.request = "10.00".into();
+        refund
+    };
+    let first = courier.enqueue(refund(1)).await.unwrap();
+    let again = courier.enqueue(refund(1)).await.unwrap();
+    let second = courier.enqueue(refund(2)).await.unwrap();
+    assert_eq!(first.id, again.id);
+    for id in [first.id, second.id] {
+        assert!(matches!(ended(&courier, id).await.state, State::Succeeded(_)));
+    }
+    assert_eq!((world.sends().len(), world.effects()), (3, 2), "two refunds, one of them retried");
+}

@@ -23,7 +23,8 @@ const FLAGS: [&str; 6] =
 
 fn limits() -> Limits {
     Limits {
-        calls_max: 12,
+        // On a busy machine answers are late that are meant to be in time.
+        calls_max: 24,
         transaction_max: Duration::from_secs(1),
         asks_first: true,
         ..Limits::default()

@@ -15,6 +15,8 @@ const ACTIONS: [Action; 4] = [Action::Abort, Action::Error, Action::Panic, Actio
 const SLEEP: Duration = Duration::from_millis(1_800);
 /// So many worlds at a time: most of them wait most of the time.
 const AT_ONCE: usize = 6;
+/// No call about a command comes sooner after the one before it.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
 const REACH_BOUND: Duration = Duration::from_secs(30);
 const COMBINATION_BOUND: Duration = Duration::from_secs(60);
 const TOTAL_BOUND: Duration = Duration::from_secs(160);
@@ -76,6 +78,10 @@ async fn of(combination: &Combination<Which>, dedups: bool) -> Outcome {
     }
     let mut limits = limits();
     limits.asks_first = !dedups;
+    // Half of the least wait, by chance. Who slept over its lease may come beside the one that has it.
+    if combination.action != Action::Sleep {
+        (limits.pause_first, limits.pause_max) = (PAUSE_MIN, PAUSE_MIN);
+    }
     let judged = judge(world, limits).await;
     outcome(&judged, &payments, reach)
 }
