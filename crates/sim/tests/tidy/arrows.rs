@@ -13,7 +13,8 @@ const LIBRARIES: [&str; 7] = [
     "samekey-forensics",
 ];
 /// What an unpublished bench may use.
-const BENCH: [&str; 4] = ["samekey-core", "samekey-store", "samekey", "samekey-sim"];
+const BENCH: [&str; 5] =
+    ["samekey-client", "samekey-core", "samekey-store", "samekey", "samekey-sim"];
 const SIM: &str = "samekey-sim";
 const LAB: &str = "samekey-lab";
 const CLI: &str = "samekey-cli";

@@ -71,8 +71,9 @@ async fn p56_t78_a_credential_that_is_not_accepted_pauses_and_burns_nothing() {
     }
 }
 
-/// How many commands wait for the end of the outage.
-const WAITING: usize = 10_000;
+/// How many commands wait for the end of the outage. The memory store looks through all of them at every
+/// step, so that ten thousand take it minutes in a debug build.
+const WAITING: usize = 3_000;
 /// Sends into the outage: those that were on their way when the gate shut, what the budget had at the
 /// start and gets in the time, and a probe every time.
 const SENDS_INTO_OUTAGE_MAX: usize = 32 + 10 + 10;
