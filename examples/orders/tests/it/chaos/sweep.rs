@@ -94,14 +94,16 @@ async fn drive(combination: Combination<Which>, met: Sometimes) -> Outcome {
     for caller in callers {
         caller.await.unwrap();
     }
-    // An asker that slept over its turn may put its question beside another's.
+    // An asker that slept over its turn may put its question beside another's. And a thread that stands still
+    // leaves a statement of its own unread: that is the fault, and no transaction through a call.
     let is_spaced = combination.action != Action::Sleep;
+    let stands_still = if is_spaced { Duration::ZERO } else { SLEEP };
     let pause_first = if is_spaced { Duration::from_millis(300) } else { Duration::ZERO };
     let limits = Limits {
         calls_max: 8,
         pause_first,
         pause_max: Duration::from_secs(1),
-        transaction_max: Duration::from_secs(1),
+        transaction_max: Duration::from_secs(1) + stands_still,
         ..Limits::default()
     };
     let judged = world.audit(limits).await;

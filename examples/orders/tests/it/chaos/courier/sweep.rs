@@ -81,6 +81,9 @@ async fn of(combination: &Combination<Which>, dedups: bool) -> Outcome {
     // Half of the least wait, by chance. Who slept over its lease may come beside the one that has it.
     if combination.action != Action::Sleep {
         (limits.pause_first, limits.pause_max) = (PAUSE_MIN, PAUSE_MIN);
+    } else {
+        // A thread that stands still leaves a statement of its own unread, which is the fault.
+        limits.transaction_max += SLEEP;
     }
     let judged = judge(world, limits).await;
     outcome(&judged, &payments, reach)
