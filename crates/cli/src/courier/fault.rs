@@ -90,8 +90,8 @@ mod tests {
             "environment = \"test\"\n[destinations.psp.http]\nbase_url = \"https://a.test\"\n";
         for (text, parts) in [
             (
-                "enviroment = 1",
-                &["x.toml, line 1", "`enviroment`", "did you mean `environment`?"][..],
+                "environmint = 1",
+                &["x.toml, line 1", "`environmint`", "did you mean `environment`?"][..],
             ),
             (
                 &format!("{psp}key_life = 60\n"),
@@ -147,7 +147,7 @@ mod tests {
     fn only_a_slip_of_the_pen_is_taken_for_another_word() {
         let known = ["psp", "bank", "carrier"];
         assert_eq!(nearest("psb", known.into_iter()), Some("psp"));
-        assert_eq!(nearest("carier", known.into_iter()), Some("carrier"));
+        assert_eq!(nearest("carrjer", known.into_iter()), Some("carrier"));
         assert_eq!(nearest("warehouse", known.into_iter()), None);
         assert_eq!(nearest("x", std::iter::empty()), None);
     }

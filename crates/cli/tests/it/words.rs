@@ -20,7 +20,7 @@ async fn t104_what_a_configuration_may_not_say_gets_one_sentence() {
     let network = good.replace("allow_networks = [\"127.0.0.0/8\"]\n", "");
     for (config, parts) in [
         (String::new(), &["missing field `environment`"][..]),
-        (good.replace("environment", "enviroment"), &["line 1", "did you mean `environment`?"]),
+        (good.replace("environment", "environmint"), &["line 1", "did you mean `environment`?"]),
         (slip, &["line 12", "unknown field `key_lif_s`", "did you mean `key_life_s`?"]),
         (good.replace("key_life_s = 3600", "key_life_s = 5"), &["`psp`", "remembers a key"]),
         (good.replace("lease_ms = 2500", "lease_ms = 500"), &["`psp`", "shorter than an attempt"]),
