@@ -4,6 +4,7 @@ mod decide;
 mod list;
 mod show;
 
+use crate::cmd::keys::organisation;
 use crate::database::DatabaseFlag;
 use crate::exit::{Code, Stopped};
 use clap::Subcommand;
@@ -78,11 +79,6 @@ impl Target {
             )
         })
     }
-}
-
-fn organisation(text: &str) -> Result<Org, Stopped> {
-    Org::new(text)
-        .map_err(|fault| Stopped::new(Code::Usage, format!("that is no organisation: {fault}")))
 }
 
 fn no_such_command() -> Stopped {

@@ -71,7 +71,8 @@ impl Target {
     }
 }
 
-fn organisation(text: &str) -> Result<Org, Stopped> {
+/// An organisation as it was typed.
+pub fn organisation(text: &str) -> Result<Org, Stopped> {
     Org::new(text)
         .map_err(|fault| Stopped::new(Code::Usage, format!("that is no organisation: {fault}")))
 }
