@@ -136,14 +136,16 @@ impl Outboxed {
             let (courier, room) = (self.courier.clone(), Arc::clone(&self.room));
             let numbers = Arc::clone(&self.numbers);
             enqueuers.push(tokio::spawn(async move {
-                loop {
+                // Where there is always room, waiting for it never takes as long as until the end.
+                while tokio::time::Instant::now() < ends {
                     match tokio::time::timeout_at(ends, room.acquire()).await {
                         Ok(permit) => permit?.forget(),
-                        Err(_) => return Ok::<(), Failure>(()),
+                        Err(_) => break,
                     }
                     let number = numbers.fetch_add(1, Ordering::Relaxed);
                     courier.enqueue(command(number)?).await?;
                 }
+                Ok::<(), Failure>(())
             }));
         }
         for enqueuer in enqueuers {

@@ -102,6 +102,7 @@ pub struct Form {
 const KEYED: Form = Form { path: "/keyed", keys: Keys::New };
 const PLAIN: Form = Form { path: "/plain", keys: Keys::New };
 const BY_HAND: Form = Form { path: "/by-hand", keys: Keys::New };
+const BY_HAND_ONCE: Form = Form { path: "/by-hand-once", keys: Keys::New };
 const AUTOCOMMIT: Form = Form { path: "/autocommit", keys: Keys::New };
 const REPLAY: Form = Form { path: "/keyed", keys: Keys::Replayed };
 const SELECT: Form = Form { path: "/select", keys: Keys::Replayed };
@@ -173,6 +174,21 @@ pub async fn on_postgres(
         table.ratio("a", "POST keyed / begin, insert, commit", &ratios, Some(0.70));
         let ratios = compare(plan, (&service, KEYED), (&service, AUTOCOMMIT)).await?;
         table.ratio("a", "POST keyed / one autocommit insert", &ratios, None);
+        // What a key's row costs on this machine whoever writes it, with nothing around it.
+        let ratios = compare(plan, (&service, BY_HAND), (&service, PLAIN)).await?;
+        table.ratio(
+            "a",
+            "a bare key by hand, claimed and settled / begin, insert, commit",
+            &ratios,
+            None,
+        );
+        let ratios = compare(plan, (&service, BY_HAND_ONCE), (&service, PLAIN)).await?;
+        table.ratio(
+            "a",
+            "a bare key by hand, written once behind / begin, insert, commit",
+            &ratios,
+            None,
+        );
     }
     if wanted("b") {
         prepare_replays(&service, &url).await?;

@@ -8,13 +8,32 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use deadpool_postgres::Pool;
+use futures_util::future::join;
 use samekey::core::key::Org;
 use samekey::store::postgres::{self, PostgresLedger};
 use samekey::{BoxError, Caller, Engine, Route, SweepPlan, Sweeper};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio_postgres::types::ToSql;
 
 const INSERT: &str = "insert into orders (id, org_id, amount) values ($1, $2, $3)";
+/// The barest table of keys that an application writes for itself.
+const HAND_KEYS: &str = "create table if not exists hand_keys (
+    org_id text not null,
+    key text not null,
+    request_sha bytea not null,
+    keep_until timestamptz not null,
+    answer_status smallint,
+    answer_body bytea,
+    constraint hand_keys_pkey primary key (org_id, key)
+) with (fillfactor = 90)";
+const HAND_CLAIM: &str = "insert into hand_keys (org_id, key, request_sha, keep_until)
+    values ($1, $2, $3, now() + interval '30 days') on conflict (org_id, key) do nothing";
+const HAND_SETTLE: &str = "update hand_keys set answer_status = $3, answer_body = $4
+    where org_id = $1 and key = $2";
+const HAND_ONCE: &str =
+    "insert into hand_keys (org_id, key, request_sha, keep_until, answer_status, answer_body)
+    values ($1, $2, $3, now() + interval '30 days', $4, $5)";
 const SELECT: &str = "select id, amount from orders where id = $1";
 
 struct App {
@@ -38,6 +57,7 @@ pub async fn router(url: &str, route: Route) -> Result<Router, Failure> {
             )",
         )
         .await?;
+    pool.get().await?.batch_execute(HAND_KEYS).await?;
     let ledger = PostgresLedger::open(pool.clone(), postgres::Options::default()).await?;
     let app = App {
         engine: Engine::new(ledger),
@@ -49,6 +69,8 @@ pub async fn router(url: &str, route: Route) -> Result<Router, Failure> {
     Ok(Router::new()
         .route("/keyed", post(keyed))
         .route("/plain", post(plain))
+        .route("/by-hand", post(by_hand))
+        .route("/by-hand-once", post(by_hand_once))
         .route("/autocommit", post(autocommit))
         .route("/select", post(select))
         .route("/sweep", post(sweep))
@@ -81,6 +103,74 @@ async fn plain(State(app): State<Arc<App>>, body: Bytes) -> Response {
         }
         .await,
     )
+}
+
+/// What the row of a key costs at the least, in our three round trips: begin and claim, the insert, settle and commit.
+/// Nothing is looked up, compared, bounded or undone.
+async fn by_hand(State(app): State<Arc<App>>, request: Request) -> Response {
+    respond(
+        async {
+            let (key, sha, order) = told(request).await?;
+            let id = new_id()?;
+            let client = app.pool.get().await?;
+            let claim = client.prepare_cached(HAND_CLAIM).await?;
+            let insert = client.prepare_cached(INSERT).await?;
+            let settle = client.prepare_cached(HAND_SETTLE).await?;
+            let parameters: [&(dyn ToSql + Sync); 3] = [&"bench", &key, &sha];
+            // First polled in this order, they are sent in this order.
+            let sent = join(client.batch_execute("begin"), client.execute(&claim, &parameters));
+            let (begun, claimed) = sent.await;
+            (begun?, claimed?);
+            client.execute(&insert, &[&id, &"bench", &order.amount]).await?;
+            let (status, body) = (201i16, kept(&id, order.amount).await?);
+            let parameters: [&(dyn ToSql + Sync); 4] = [&"bench", &key, &status, &body];
+            let sent = join(client.execute(&settle, &parameters), client.batch_execute("commit"));
+            let (settled, committed) = sent.await;
+            (settled?, committed?);
+            answer(&id, order.amount)
+        }
+        .await,
+    )
+}
+
+/// The same with a row that is written once, behind the work: who is not the first learns it too late.
+async fn by_hand_once(State(app): State<Arc<App>>, request: Request) -> Response {
+    respond(
+        async {
+            let (key, sha, order) = told(request).await?;
+            let id = new_id()?;
+            let client = app.pool.get().await?;
+            let insert = client.prepare_cached(INSERT).await?;
+            let once = client.prepare_cached(HAND_ONCE).await?;
+            client.batch_execute("begin").await?;
+            client.execute(&insert, &[&id, &"bench", &order.amount]).await?;
+            let (status, body) = (201i16, kept(&id, order.amount).await?);
+            let parameters: [&(dyn ToSql + Sync); 5] = [&"bench", &key, &sha, &status, &body];
+            let sent = join(client.execute(&once, &parameters), client.batch_execute("commit"));
+            let (written, committed) = sent.await;
+            (written?, committed?);
+            answer(&id, order.amount)
+        }
+        .await,
+    )
+}
+
+/// Key, something in the place of the hash, and order of a request.
+async fn told(request: Request) -> Result<(String, Vec<u8>, NewOrder), BoxError> {
+    let (head, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, 1 << 20).await?;
+    let order = serde_json::from_slice(&body)?;
+    let key = head.headers.get("idempotency-key").and_then(|value| value.to_str().ok());
+    // As long as a hash; what hashing costs is not asked here.
+    let mut sha = vec![0u8; 32];
+    getrandom::fill(&mut sha)?;
+    Ok((key.ok_or("no key")?.to_owned(), sha, order))
+}
+
+/// The body of an answer, as it is kept.
+async fn kept(id: &str, amount: i64) -> Result<Vec<u8>, BoxError> {
+    let body = axum::body::Body::new(answer(id, amount)?.into_body());
+    Ok(axum::body::to_bytes(body, 1 << 20).await?.to_vec())
 }
 
 async fn autocommit(State(app): State<Arc<App>>, body: Bytes) -> Response {

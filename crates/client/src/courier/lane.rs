@@ -31,12 +31,24 @@ const TROUBLE_REST_MIN: Duration = Duration::from_millis(100);
 const TROUBLE_REST_MAX: Duration = Duration::from_secs(5);
 /// How many organisations one page of the scan holds.
 const ORGS_PAGE: u32 = 100;
+/// How long organisations that had more take turns among themselves before the scan goes on to others: a
+/// scan for every take would cost as much as the take, and whoever comes new waits no longer than this.
+const SCAN_EVERY: Duration = Duration::from_millis(50);
+/// How soon one round of takes may follow another: a take costs several round trips however little it takes,
+/// so a busy lane gathers for it. That is little against a call, and an idle lane waits for nothing.
+const PACE: Duration = Duration::from_millis(5);
 /// How often what is past its time is ended while nothing passes the gate.
 const END_EVERY: Duration = Duration::from_millis(200);
 
 pub(super) async fn run<S: Outbox + Ledger>(shared: Arc<Shared<S>>, place: Arc<Place>) {
-    let mut lane =
-        Lane { shared, place, orgs: VecDeque::new(), after: None, ended_at: None, idle: REST_MIN };
+    let mut lane = Lane {
+        shared,
+        place,
+        turns: Turns::default(),
+        round: None,
+        ended_at: None,
+        idle: REST_MIN,
+    };
     let mut trouble = TROUBLE_REST_MIN;
     while !lane.shared.closing.is_cancelled() {
         let passed = AssertUnwindSafe(lane.pass()).catch_unwind().await;
@@ -76,15 +88,45 @@ pub(super) async fn run<S: Outbox + Ledger>(shared: Arc<Shared<S>>, place: Arc<P
 struct Lane<S> {
     shared: Arc<Shared<S>>,
     place: Arc<Place>,
-    /// Organisations that may have something due, each of which has its turn.
-    orgs: VecDeque<Org>,
-    /// Where the scan for them goes on.
-    after: Option<Org>,
+    turns: Turns,
+    /// When the last round of turns began.
+    round: Option<Instant>,
     /// When what is past its time was last ended while the gate was shut.
     ended_at: Option<Instant>,
     /// The rest after a look that found nothing although something is due: it is another worker's, or
     /// waits behind its order key. It doubles.
     idle: Duration,
+}
+
+/// Whose turn it is: the organisations that a scan found, and among those, for a while, the ones that had more.
+#[derive(Default)]
+struct Turns {
+    /// Those of this round.
+    now: VecDeque<Org>,
+    /// Those that had something when it was their turn.
+    again: VecDeque<Org>,
+    /// Where the next scan goes on, where the last one did not come to the end.
+    after: Option<Org>,
+    scanned: Option<Instant>,
+}
+
+impl Turns {
+    /// Begins another round with those that had more; not for long, since others wait to be found.
+    fn go_round(&mut self) -> bool {
+        let is_fresh = self.scanned.is_some_and(|at| at.elapsed() < SCAN_EVERY);
+        std::mem::swap(&mut self.now, &mut self.again);
+        self.again.clear();
+        if !is_fresh {
+            // The scan comes to them again.
+            self.now.clear();
+        }
+        !self.now.is_empty()
+    }
+
+    fn found(&mut self, page: Vec<Org>) {
+        self.scanned = Some(Instant::now());
+        self.now = page.into();
+    }
 }
 
 /// How much may be taken now.
@@ -107,41 +149,68 @@ impl<S: Outbox + Ledger> Lane<S> {
             Ok(room) => room,
             Err(rest) => return Ok(Some(rest)),
         };
-        let mut scanned_from_start = self.after.is_none();
         loop {
-            if self.orgs.is_empty() {
-                let page = self
-                    .shared
-                    .store
-                    .orgs_with_due(&self.place.name, self.after.as_ref(), ORGS_PAGE)
-                    .await?;
-                match page.last() {
-                    Some(last) => self.after = Some(last.clone()),
-                    None if scanned_from_start => return self.rest(room).await.map(Some),
-                    None => {
-                        self.after = None;
-                        scanned_from_start = true;
-                        continue;
-                    }
+            let Some(org) = self.turns.now.pop_front() else {
+                if let Some(rest) = self.next_round(room).await? {
+                    return Ok(Some(rest));
                 }
-                self.orgs = page.into();
-            }
-            let Some(org) = self.orgs.pop_front() else { continue };
+                continue;
+            };
             let share = self.share(room);
             let moved = self.take(&org, share).await?;
             if moved == share.rows {
-                // It may have more; the others have their turn first.
-                self.orgs.push_back(org);
                 self.ended_at = None;
             }
             if moved > 0 {
+                // It may have more; the others have their turn first.
+                self.turns.again.push_back(org);
                 self.idle = REST_MIN;
                 return Ok(None);
             }
-            if room.requests == 0 && self.orgs.is_empty() {
+            if room.requests == 0 && self.turns.now.is_empty() {
                 // The next page has its turn the next time: nothing presses while nothing passes.
                 return Ok(Some(END_EVERY));
             }
+        }
+    }
+
+    /// Finds out whose turn is next; otherwise says how long to rest.
+    async fn next_round(&mut self, room: Room) -> Result<Option<Duration>, StoreError> {
+        if let Some(round) = self.round {
+            if self.turns.again.is_empty() && self.turns.after.is_none() {
+                // Nobody who was found had anything.
+                self.round = None;
+                return self.rest(room).await.map(Some);
+            }
+            let passed = round.elapsed();
+            if passed < PACE {
+                return Ok(Some(PACE.saturating_sub(passed)));
+            }
+        }
+        self.round = Some(Instant::now());
+        if self.turns.go_round() || self.scan().await? {
+            return Ok(None);
+        }
+        self.round = None;
+        self.rest(room).await.map(Some)
+    }
+
+    /// Finds the organisations whose turn is next; says whether there are any.
+    async fn scan(&mut self) -> Result<bool, StoreError> {
+        let store = &self.shared.store;
+        let mut from_start = self.turns.after.is_none();
+        loop {
+            let after = self.turns.after.take();
+            let page = store.orgs_with_due(&self.place.name, after.as_ref(), ORGS_PAGE).await?;
+            if page.len() >= ORGS_PAGE as usize {
+                self.turns.after = page.last().cloned();
+            }
+            if !page.is_empty() || from_start {
+                let found = !page.is_empty();
+                self.turns.found(page);
+                return Ok(found);
+            }
+            from_start = true;
         }
     }
 
@@ -174,7 +243,7 @@ impl<S: Outbox + Ledger> Lane<S> {
     /// What one organisation gets of the room: no more than its part, so that one with ten thousand
     /// commands keeps nobody waiting.
     fn share(&self, room: Room) -> Room {
-        let others = u32::try_from(self.orgs.len()).unwrap_or(u32::MAX);
+        let others = u32::try_from(self.turns.now.len()).unwrap_or(u32::MAX);
         let part = room.requests.div_ceil(others.saturating_add(1));
         if room.requests == 0 || room.is_probe {
             return room;

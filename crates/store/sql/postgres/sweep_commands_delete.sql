@@ -1,9 +1,10 @@
 with swept as (
-  delete from samekey.finished
-  where org_id = $1
-    and id = any($2)
-    and finished_at <= $3
-  returning org_id, id
+  delete from samekey.finished as finished
+  using unnest($2::bytea[]) as found (id)
+  where finished.org_id = $1
+    and finished.id = found.id
+    and finished.finished_at <= $3
+  returning finished.org_id, finished.id
 ), forgotten as (
   delete from samekey.attempts as attempts
   using swept

@@ -21,6 +21,19 @@ use tokio_postgres::{Error, Row, Statement};
 /// They take milliseconds; a server that is silent for longer is taken for lost.
 pub(crate) const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
+/// A connection's first uses, after which its plans are looked at for the first time.
+const PLANS_ANEW_FIRST: usize = 16;
+
+/// Whether the plans of a connection that was used so often are made anew.
+///
+/// A plan is kept until the server has counted the table's rows again, which takes it a minute at the least.
+/// On an empty table all indexes cost the same, and one that was made then may read all rows of an
+/// organisation when there are thousands. So it is made anew whenever as much was done again: a few dozen times
+/// in a connection's life.
+fn plans_anew(uses: usize) -> bool {
+    uses >= PLANS_ANEW_FIRST && uses.is_power_of_two()
+}
+
 /// How statements are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Statements {
@@ -49,6 +62,9 @@ impl Connection {
     pub(crate) async fn of(pool: &Pool, options: &Options) -> Result<Connection, StoreError> {
         match tokio::time::timeout(options.acquire_max, pool.get()).await {
             Ok(Ok(object)) => {
+                if plans_anew(Object::metrics(&object).recycle_count) {
+                    object.statement_cache.clear();
+                }
                 Ok(Connection { object: Some(object), statements: options.statements })
             }
             Ok(Err(error)) => Err(failure::pool(&error)),

@@ -5,6 +5,7 @@ use super::world::{
     limits, org, says, until,
 };
 use samekey_client::core::delivery::{Reason, State};
+use samekey_client::core::key::Org;
 use samekey_client::core::outcome::{NotRun, Outcome, Told};
 use samekey_client::core::profile::Limits;
 use samekey_client::store::memory::MemoryLedger;
@@ -322,6 +323,37 @@ async fn b43_what_always_fails_keeps_nothing_else_waiting() {
         assert_eq!(delivery.last, Some(Reason::NotProcessed));
     }
     assert_eq!(bad.effects(), 0);
+}
+
+#[tokio::test]
+async fn b43_an_organisation_that_comes_late_waits_for_no_backlog_of_another() {
+    let world = World::new(OPAQUE, |_| Act::Slow(Duration::from_millis(2)));
+    let setup = Setup::new("test").unwrap().destination(
+        Destination::with_limits("psp", world.clone(), limits()).unwrap().concurrency(2).unwrap(),
+    );
+    let courier = Courier::open(Arc::new(MemoryLedger::new()), setup).await.unwrap();
+    for number in 0..3000 {
+        courier.enqueue(command("psp", &format!("backlog-{number}"))).await.unwrap();
+    }
+    let _running = courier.spawn();
+    let ends = Instant::now() + Duration::from_secs(30);
+    while world.sends().len() < 10 {
+        assert!(Instant::now() < ends, "nothing was sent");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut late = command("psp", "late");
+    late.org = Org::new("org-2").unwrap();
+    let before = world.sends().len();
+    courier.enqueue(late).await.unwrap();
+    let at = loop {
+        if let Some(at) = world.sends().iter().position(|seen| seen.reference == "late") {
+            break at;
+        }
+        assert!(Instant::now() < ends, "it was never sent");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    // What was sent before its turn came is a few turns' worth, and nothing like the backlog.
+    assert!(at - before < 1000, "{} of another organisation went first", at - before);
 }
 
 #[tokio::test]

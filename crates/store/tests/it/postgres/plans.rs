@@ -1,9 +1,12 @@
 //! How the server runs the statements, and what it writes for them.
 
 use super::Fixture;
+use crate::commands::command;
 use crate::lint::may_read_all;
+use crate::outbox::{NOW, put, taken};
 use crate::records::{after, done, intent, offer, scope};
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
+use samekey_store::postgres::Options;
 use samekey_store::{Arrived, Ledger, Swap};
 use std::path::Path;
 use std::time::Duration;
@@ -178,6 +181,47 @@ async fn a_group_goes_along_the_index_from_the_first_row_on() {
         assert_eq!(fixture.ledger.swap(&key, &seen.record, &next).await.unwrap(), Swap::Written);
     }
     assert_eq!(scans().await, before);
+}
+
+/// A plan that was made while there was hardly a command is made anew when there are many: on an empty table
+/// all indexes cost the same, and one that was made then may read all commands of an organisation.
+#[tokio::test]
+async fn a_plan_of_an_empty_table_does_not_stay() {
+    let fixture = Fixture::with(1, Options::default()).await;
+    // The server itself would mend it when it has counted the rows, a minute later.
+    fixture.execute("alter table samekey.commands set (autovacuum_enabled = off)").await;
+    let read = async || {
+        let client = fixture.ledger.pool().get().await.unwrap();
+        client.batch_execute("select pg_stat_force_next_flush()").await.unwrap();
+        drop(client);
+        let read = "select idx_tup_fetch from pg_stat_user_tables where relname = 'commands'";
+        fixture.number(read).await
+    };
+    let mut number = 0;
+    let mut last = 0;
+    for bulk in [0, 20_000] {
+        fixture
+            .execute(&format!(
+                "insert into samekey.commands (org_id, id, destination, operation, business_ref, \
+                 generation, key, request) select 'org', substr(sha256(n::text::bytea), 1, 16), 'bank', \
+                 'charge', 'bulk-' || n, 1, '', '' from generate_series(1, {bulk}) n"
+            ))
+            .await;
+        // More uses of the connection than there were before.
+        for _ in 0..150 {
+            number += 1;
+            put(&fixture.ledger, &command("org", number), NOW).await;
+            if number % 10 == 0 {
+                assert_eq!(taken(&fixture.ledger, "org", 1).await.len(), 1);
+            }
+        }
+        let before = read().await;
+        for _ in 0..20 {
+            assert_eq!(taken(&fixture.ledger, "org", 1).await.len(), 1);
+        }
+        last = read().await - before;
+    }
+    assert!(last <= 60, "20 commands were taken, and {last} rows were read for them");
 }
 
 /// What no check constraint holds is found by a statement for operators.
