@@ -161,6 +161,27 @@ fn t79_nothing_is_sent_blindly_once_the_key_may_be_forgotten() {
     }
 }
 
+/// A person has it tried again just before the counterparty forgets the key, and that still works on it: after the
+/// key's life nobody asks by it.
+#[test]
+fn t79_what_is_in_flight_is_not_asked_about_by_a_key_that_may_be_forgotten() {
+    let mut case = Case::new(Limits { attempts_max: 1, ..Limits::DURABLE }, DEDUPS);
+    let began = case.now;
+    let attempt = case.send();
+    case.report(attempt.hold, TIMED_OUT);
+    assert_eq!(case.state(), "undecided");
+    case.passes(seconds(24 * 3_600 - 600));
+    case.say(Input::Retry(case.delivery.hold()));
+    while case.delivery.is_open() {
+        let attempt = case.send();
+        assert!(case.now.plus(case.profile.lease) <= began.plus(seconds(24 * 3_600)));
+        case.report(attempt.hold, Outcome::InFlight);
+    }
+    let State::Undecided(ended) = &case.delivery.state else { panic!("{}", case.state()) };
+    assert_eq!(ended.with, Reason::NobodyToAsk);
+    assert!(case.delivery.sends > 2, "it was asked while it could be");
+}
+
 #[test]
 fn t82_a_total_time_beyond_the_counterpartys_memory_is_refused() {
     let declared = Declared { dedups: Some(seconds(3_600)), answers: None };
