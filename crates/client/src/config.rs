@@ -22,6 +22,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use crate::counterparty::Counterparty;
 use crate::courier::{Destination, Setup};
 use crate::error::Error;
 use crate::http_counterparty::{HttpConfig, HttpCounterparty};
@@ -115,6 +116,10 @@ impl DestinationConfig {
         let limits = self.limits();
         let counterparty =
             HttpCounterparty::new(self.http).map_err(|error| of_destination(name, &error))?;
+        limits.check(counterparty.declared()).map_err(|fault| {
+            let sentence = format!("`{}`: {}", setting_of(fault.limit), fault.why());
+            of_destination(name, &Error::config(sentence))
+        })?;
         let destination = Destination::with_limits(name, counterparty, limits)?;
         match self.concurrency {
             Some(requests_max) => destination.concurrency(requests_max),
@@ -149,6 +154,53 @@ impl DestinationConfig {
     }
 }
 
+/// What a limit is called in a configuration.
+fn setting_of(limit: &str) -> &str {
+    match limit {
+        "attempt_time_max" => "attempt_time_max_ms",
+        "backoff.base" => "wait_base_ms",
+        "lease" => "lease_ms",
+        "not_found_after" => "http.ask.not_found_after_s",
+        "time_max" => "time_max_s",
+        same => same,
+    }
+}
+
 fn of_destination(name: &str, error: &Error) -> Error {
     Error::config(format!("destination `{}`: {error}", name.escape_debug()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CourierConfig;
+
+    /// A limit that cannot be used is told by the name that it has in the file.
+    #[test]
+    fn t82_a_limit_that_cannot_be_used_is_named_as_it_stands_in_the_file() {
+        for (setting, http, named) in [
+            (
+                "",
+                "key_life_s = 600",
+                "`time_max_s`: 3600s and a lease of 45s are longer than the 600s",
+            ),
+            ("time_max_s = 700000", "", "`time_max_s`: 700000s is outside"),
+            ("lease_ms = 20000", "", "`lease_ms`: 20s, of which 18s can be used"),
+            ("attempt_time_max_ms = 10", "", "`attempt_time_max_ms`: 10ms is outside"),
+            ("wait_base_ms = 1", "", "`wait_base_ms`: 1ms is outside"),
+            ("attempts_max = 0", "", "`attempts_max`: 0 is outside"),
+            (
+                "",
+                "ask = { by_key = \"/p/{key}\", not_found = { pointer = \"/error\", value = \"none\" }, not_found_after_s = 10 }\nanswer = { status = \"/s\", succeeded = [\"ok\"], amount = { ours = \"/a\", theirs = \"/a\" }, reference = { ours = \"/r\", theirs = \"/r\" } }",
+                "`http.ask.not_found_after_s`: 10s is shorter than the lease",
+            ),
+        ] {
+            let text = format!(
+                "environment = \"test\"\n[destinations.psp]\n{setting}\n[destinations.psp.http]\nbase_url = \"https://pay.example\"\n{http}"
+            );
+            let config: CourierConfig = toml::from_str(&text).unwrap();
+            let sentence = config.into_setup().err().unwrap().to_string();
+            assert!(sentence.starts_with("destination `psp`: `"), "{sentence}");
+            assert!(sentence.contains(named), "{sentence}");
+        }
+    }
 }

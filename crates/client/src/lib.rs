@@ -58,7 +58,8 @@
 //! # }
 //! ```
 //!
-//! Where nothing has to outlive the process, [`RetryingClient`] does the same without a database.
+//! Where nothing has to outlive the process, [`RetryingClient`] does the same without a database; with the feature
+//! `tower` it is a layer as well, around a client of your own.
 //!
 //! Read next: [`counterparty`] (who executes commands, and what can be asked of it), then [`courier`] (what
 //! delivers them), [`transport`] (what the end of one request proves), and `docs/calling.md`.

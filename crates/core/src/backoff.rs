@@ -86,11 +86,13 @@ impl Backoff {
         let half = whole / 2;
         let own = half.saturating_add(chance.of(half));
         match retry_after {
-            Some(asked) if asked > own => {
-                let spread = (asked / SPREAD_PART).clamp(SPREAD_MIN, SPREAD_MAX);
-                asked.saturating_add(chance.of(spread))
-            }
+            Some(asked) if asked > own => asked.saturating_add(spread_of(asked, chance)),
             Some(_) | None => own,
         }
     }
+}
+
+/// By how much later than asked somebody comes back who was told to wait so long.
+pub(crate) fn spread_of(asked: Duration, chance: Chance) -> Duration {
+    chance.of((asked / SPREAD_PART).clamp(SPREAD_MIN, SPREAD_MAX))
 }

@@ -4,6 +4,7 @@
 //! the span since some start. The budget is a token bucket as in Google's SRE book, "Addressing
 //! Cascading Failures", and tower's `retry::budget`; the gate is a circuit breaker that begins again slowly.
 
+use crate::backoff::{Backoff, Chance, spread_of};
 use std::time::Duration;
 
 /// A thousandth of a token: what the bucket counts in, so that 0.2 is exact.
@@ -84,10 +85,11 @@ impl Budget {
 const WINDOW: u32 = 20;
 /// With fewer it does not judge.
 const JUDGES_FROM: u32 = 5;
-/// The first pause between two probes.
-const PROBE_PAUSE_MIN: Duration = Duration::from_millis(500);
-/// The longest.
-const PROBE_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The pauses between two probes. Half of each is by chance: the processes that are told by one destination at
+/// one moment that it fails do not all come back at one moment.
+const PROBES: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
+/// When to look again while a probe is on its way.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Whether anything is sent to a destination, and how much at a time.
 ///
@@ -110,8 +112,8 @@ enum GateState {
     Open,
     /// After it was shut: so many pass at a time, and so many more successes are wanted for the next step.
     Opening { limit: u32, wanted: u32 },
-    /// One probe from `probe_at` on; `pause` is the wait before the next.
-    Shut { probe_at: Duration, pause: Duration, probing: bool },
+    /// One probe from `probe_at` on, the how-manieth since it shut.
+    Shut { probe_at: Duration, number: u32, probing: bool },
 }
 
 /// What a gate lets pass.
@@ -137,7 +139,7 @@ impl Gate {
             GateState::Open => Passing::UpTo(self.concurrency_max),
             GateState::Opening { limit, .. } => Passing::UpTo(limit),
             GateState::Shut { probing: true, .. } => {
-                Passing::Nothing(now.saturating_add(PROBE_PAUSE_MIN))
+                Passing::Nothing(now.saturating_add(LOOK_AGAIN))
             }
             GateState::Shut { probe_at, probing: false, .. } if now >= probe_at => Passing::Probe,
             GateState::Shut { probe_at, probing: false, .. } => Passing::Nothing(probe_at),
@@ -180,47 +182,49 @@ impl Gate {
 
     /// The destination failed: it could not be reached, did not answer, or answered with an error. It is
     /// left alone for `retry_after` at the least.
-    pub fn failed(&mut self, now: Duration, retry_after: Option<Duration>) {
+    pub fn failed(&mut self, now: Duration, retry_after: Option<Duration>, chance: Chance) {
         self.remember(1);
         let failures = self.history.count_ones();
         match self.state {
-            GateState::Shut { .. } => self.stays_shut(now, retry_after),
+            GateState::Shut { .. } => self.stays_shut(now, retry_after, chance),
             // While it recovers, one failure is enough: what came before it is no longer counted.
-            GateState::Opening { .. } => self.shut(now, PROBE_PAUSE_MIN, retry_after),
+            GateState::Opening { .. } => self.shut(now, 1, retry_after, chance),
             GateState::Open => {
                 if self.seen >= JUDGES_FROM && failures.saturating_mul(2) > self.seen {
-                    self.shut(now, PROBE_PAUSE_MIN, retry_after);
+                    self.shut(now, 1, retry_after, chance);
                 }
             }
         }
     }
 
     /// The destination said that it takes nothing for now: it shuts at once.
-    pub fn refused_for_now(&mut self, now: Duration, retry_after: Option<Duration>) {
+    pub fn refused_for_now(
+        &mut self,
+        now: Duration,
+        retry_after: Option<Duration>,
+        chance: Chance,
+    ) {
         match self.state {
-            GateState::Shut { .. } => self.stays_shut(now, retry_after),
-            GateState::Open | GateState::Opening { .. } => {
-                self.shut(now, PROBE_PAUSE_MIN, retry_after);
-            }
+            GateState::Shut { .. } => self.stays_shut(now, retry_after, chance),
+            GateState::Open | GateState::Opening { .. } => self.shut(now, 1, retry_after, chance),
         }
     }
 
     /// A probe failed, or something that was on its way before.
-    fn stays_shut(&mut self, now: Duration, retry_after: Option<Duration>) {
-        let GateState::Shut { probe_at, pause, probing } = self.state else { return };
+    fn stays_shut(&mut self, now: Duration, retry_after: Option<Duration>, chance: Chance) {
+        let GateState::Shut { probe_at, number, probing } = self.state else { return };
         if probing {
-            self.shut(now, pause.saturating_mul(2).min(PROBE_PAUSE_MAX), retry_after);
-        } else {
-            let left_alone = now.saturating_add(retry_after.unwrap_or_default());
+            self.shut(now, number.saturating_add(1), retry_after, chance);
+        } else if let Some(asked) = retry_after {
+            let left_alone = now.saturating_add(asked.saturating_add(spread_of(asked, chance)));
             let probe_at = probe_at.max(left_alone);
-            self.state = GateState::Shut { probe_at, pause, probing };
+            self.state = GateState::Shut { probe_at, number, probing };
         }
     }
 
-    fn shut(&mut self, now: Duration, pause: Duration, retry_after: Option<Duration>) {
-        let wait = pause.max(retry_after.unwrap_or_default());
-        let probe_at = now.saturating_add(wait);
-        self.state = GateState::Shut { probe_at, pause, probing: false };
+    fn shut(&mut self, now: Duration, number: u32, retry_after: Option<Duration>, chance: Chance) {
+        let probe_at = now.saturating_add(PROBES.wait(number, retry_after, chance));
+        self.state = GateState::Shut { probe_at, number, probing: false };
     }
 
     fn widen(&mut self) {

@@ -189,6 +189,14 @@ pub struct ProfileFault {
     sentence: String,
 }
 
+impl ProfileFault {
+    /// What was found, what is expected, and why, without the name of the limit: for a program whose users know
+    /// the limit by another name.
+    pub fn why(&self) -> &str {
+        &self.sentence
+    }
+}
+
 impl fmt::Display for ProfileFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "profile `{}`: {}", self.limit, self.sentence)

@@ -30,6 +30,7 @@ mod service;
 mod upstream;
 mod wire;
 
+pub use admin::AdminPages;
 pub use config::{Limits, Overrides, Settings};
 pub use error::{Error, Kind};
 pub use open::{Gateway, Ready};

@@ -115,7 +115,8 @@ fn store(error: &StoreError) -> Error {
     Error::new(kind, format!("the ledger cannot be used: {error}"))
 }
 
-fn bound(address: SocketAddr, flag: &str) -> Result<TcpListener, Error> {
+/// Listens on this address, which a flag of this name can change.
+pub(crate) fn bound(address: SocketAddr, flag: &str) -> Result<TcpListener, Error> {
     listen(address).map_err(|error| {
         let sentence =
             format!("{address} cannot be listened on: {error}; choose another with --{flag}");
@@ -186,8 +187,7 @@ impl<S: Ledger> Started<S> {
         // The admin listener goes on while requests end, so that a balancer reads "stopping".
         let (_admin_stopper, admin_stopping) = watch::channel(false);
         let admin = admin.map(|listener| {
-            let engine = self.engine.clone();
-            let pages = Arc::new(Admin { engine, metrics, stopping });
+            let pages = Arc::new(Admin::of(self.engine.clone(), metrics, stopping));
             tokio::spawn(serve(listener, pages, limits, admin_stopping))
         });
         stop.await;

@@ -4,8 +4,12 @@
 //! Nobody waits for the provider here. `POST /orders` answers when order, key and command are committed;
 //! the courier sends the command with no transaction open, as often as it takes and is safe, asks where
 //! an answer was lost, and writes down how it ended. That end is the result: `GET /orders/ID` shows it.
+//!
+//! Commands are swept some time after they have ended, and orders are not. So the end is brought into the shop's
+//! own table, by [`keep_books`].
 
 use crate::provider::is_id;
+use samekey::BoxError;
 use samekey::core::delivery::{Delivery, Proof, State};
 use samekey::core::key::{Key, Org};
 use samekey::core::receipt::Receipt;
@@ -13,6 +17,8 @@ use samekey::store::outbox::{Action, Outbox};
 use samekey::store::{Kind, Ledger, StoreError};
 use samekey_client::{Courier, HttpRequest, NewCommand, Prepared};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::future::Future;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -59,10 +65,60 @@ pub async fn prepare<S: Outbox + Ledger>(
 pub struct Paying {
     /// `waiting`, `sending` or `unknown` while it goes on; `succeeded` or `refused` when the provider has
     /// said so; `failed`, `undecided`, `cancelled` or `resolved` where a person decides, or has decided.
-    state: &'static str,
+    pub state: Cow<'static, str>,
     /// Its id at the provider, once that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
+    pub id: Option<String>,
+    /// Whether this is the last word.
+    #[serde(skip)]
+    pub is_final: bool,
+}
+
+impl Paying {
+    /// What the shop's own table says, where its payment has ended.
+    pub fn kept(state: Option<String>, id: Option<String>) -> Option<Paying> {
+        state.map(|state| Paying { state: state.into(), id, is_final: true })
+    }
+}
+
+/// The shop's own table of orders that are paid, on either database.
+pub trait Books: Send + Sync + 'static {
+    /// A page of orders whose payment is not entered yet, after this one, as organisation and id.
+    fn open_after(
+        &self,
+        after: (String, String),
+    ) -> impl Future<Output = Result<Vec<(String, String)>, BoxError>> + Send;
+
+    /// How the payment of an order stands; entered into the table where that is the last word.
+    fn entered(
+        &self,
+        org: &Org,
+        order_id: &str,
+    ) -> impl Future<Output = Result<Option<Paying>, BoxError>> + Send;
+}
+
+/// How often the ends of payments are entered. Commands are kept for weeks, so this is in no hurry.
+const ENTER_EVERY: Duration = Duration::from_secs(2);
+/// How many orders are looked at at a time.
+pub const BOOKS_PAGE: i64 = 100;
+
+/// Enters the end of every payment into the shop's table, for as long as this is polled: also of an order that
+/// nobody reads before its command is swept.
+pub async fn keep_books(books: impl Books) {
+    loop {
+        let mut after = (String::new(), String::new());
+        while let Ok(page) = books.open_after(after.clone()).await {
+            let Some(last) = page.last() else { break };
+            after = last.clone();
+            for (org, order_id) in &page {
+                let Ok(org) = Org::new(org) else { continue };
+                if let Err(error) = books.entered(&org, order_id).await {
+                    tracing::warn!(%error, "the end of a payment could not be entered");
+                }
+            }
+        }
+        tokio::time::sleep(ENTER_EVERY).await;
+    }
 }
 
 /// How the payment of an order stands; nothing where it has none.
@@ -79,8 +135,9 @@ pub async fn paying<S: Outbox>(
     };
     let found = store.latest(&action).await?;
     Ok(found.map(|(_, seen)| Paying {
-        state: seen.delivery.state_name(),
+        state: seen.delivery.state_name().into(),
         id: payment_id(&seen.delivery),
+        is_final: seen.delivery.is_finished(),
     }))
 }
 

@@ -151,12 +151,13 @@ async fn run(
     let demo = arguments.tokens.is_empty();
     tell(&format!("listening on http://{address}\n{}\n", lesson(address, demo, terms.kind)));
     let (sweeper, recovery) = (shop.spawn_sweeper(), payments.spawn_recovery());
-    let courier = shop.spawn_courier();
+    let (courier, books) = (shop.spawn_courier(), shop.spawn_books());
     let body_time_max = Duration::from_millis(arguments.body_time_max_ms);
     let headers_time_max = Duration::from_millis(arguments.headers_time_max_ms);
     let router = service::router(shop.clone(), payments, tokens, body_time_max);
     serve::serve(listener, router, headers_time_max).await;
     drop((sweeper, recovery));
+    books.abort();
     let grace = Duration::from_millis(arguments.grace_ms);
     // What a courier has sent is written down before the program ends, if it is answered in time.
     let (orders, payments) = tokio::join!(shop.drain(grace), courier.drain(grace));

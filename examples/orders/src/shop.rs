@@ -174,6 +174,14 @@ impl Shop {
         }
     }
 
+    /// Enters how payments ended into the shop's own table, in the background.
+    pub fn spawn_books(&self) -> tokio::task::JoinHandle<()> {
+        match &self.place {
+            Place::Postgres(orders) => tokio::spawn(delivery::keep_books(orders.clone())),
+            Place::Sqlite(orders) => tokio::spawn(delivery::keep_books(orders.clone())),
+        }
+    }
+
     /// Removes keys whose retention is over, in the background, until this is dropped.
     pub fn spawn_sweeper(&self) -> Sweeper {
         match &self.place {

@@ -6,9 +6,12 @@ use crate::exit::{Code, Stopped};
 use crate::output::say;
 use crate::show::escaped;
 use crate::stop::Stop;
+use metrics_exporter_prometheus::PrometheusBuilder;
 use samekey_client::store::Ledger;
 use samekey_client::store::outbox::Outbox;
 use samekey_client::{Courier, Setup};
+use samekey_gateway::AdminPages;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,17 +47,19 @@ pub struct Arguments {
     /// How long what is on its way is waited for, in seconds, once it was asked to stop
     #[arg(long, default_value_t = 35, value_parser = clap::value_parser!(u64).range(0..=GRACE_S_MAX))]
     grace_s: u64,
+    /// Address of /healthz, /readyz and /metrics; nothing is shown without one. Port 0 takes a free one
+    #[arg(long, env = "SAMEKEY_ADMIN", value_name = "ADDRESS")]
+    admin: Option<SocketAddr>,
 }
 
 /// Runs the subcommand.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
     let config = arguments.config.read()?;
-    let grace = Duration::from_secs(arguments.grace_s);
     block_on_all(async {
         let setup = config.setup_to_send().await?;
         match arguments.database.open().await? {
-            Store::Postgres(store) => deliver(store, setup, grace).await,
-            Store::Sqlite(store) => deliver(store, setup, grace).await,
+            Store::Postgres(store) => deliver(store, setup, arguments).await,
+            Store::Sqlite(store) => deliver(store, setup, arguments).await,
         }
     })
 }
@@ -62,9 +67,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
 async fn deliver<S: Outbox + Ledger>(
     store: S,
     setup: Setup,
-    grace: Duration,
+    arguments: &Arguments,
 ) -> Result<ExitCode, Stopped> {
-    let courier = Courier::open(Arc::new(store), setup).await?;
+    let grace = Duration::from_secs(arguments.grace_s);
+    let store = Arc::new(store);
+    // Before anything is delivered, so that everything is counted.
+    let pages = arguments.admin.map(|address| admin(address, &store)).transpose()?;
+    let courier = Courier::open(store, setup).await?;
     let names: Vec<String> = courier.destinations().map(escaped).collect();
     if names.is_empty() {
         return Err(Stopped::new(
@@ -75,7 +84,13 @@ async fn deliver<S: Outbox + Ledger>(
     let stop = Stop::listen()?;
     let running = courier.spawn();
     say(&format!("delivering to {}\n", names.join(", ")))?;
+    if let Some(address) = pages.as_ref().and_then(AdminPages::address) {
+        say(&format!("health, readiness and metrics on http://{address}\n"))?;
+    }
     stop.asked().await;
+    if let Some(pages) = &pages {
+        pages.stopping();
+    }
     say("asked to stop; waiting for what is on its way, a second signal ends at once\n")?;
     let is_all = tokio::select! {
         is_all = running.drain(grace) => is_all,
@@ -89,4 +104,13 @@ async fn deliver<S: Outbox + Ledger>(
         Code::Unknown,
         "what is still on its way is unknown when its lease ends; the next worker clears it up",
     ))
+}
+
+/// The pages for operators, and the recorder that counts for them.
+fn admin<S: Ledger>(address: SocketAddr, store: &Arc<S>) -> Result<AdminPages, Stopped> {
+    let recorder = PrometheusBuilder::new().install_recorder().map_err(|error| {
+        Stopped::new(Code::Unreachable, format!("nothing can be counted: {error}"))
+    })?;
+    AdminPages::serve(address, Arc::clone(store), move || recorder.render())
+        .map_err(|error| Stopped::new(Code::Unreachable, error.to_string()))
 }

@@ -3,8 +3,85 @@
 use crate::database::Database;
 use crate::world::{DEDUPS, OPAQUE, WELL, World, assert_silent};
 use samekey_sim::process::{END_BOUND, LINE_BOUND, Process};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 
 on_both!(what_is_enqueued_is_delivered_once_by_two_workers);
+
+/// Status and body of a page.
+fn page(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LINE_BOUND)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: worker\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
+}
+
+/// What operators see of a worker: it lives, it is ready, what it counted; and that it stops.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p33_a_worker_shows_health_readiness_and_what_it_counts() {
+    let held = r#"{"rules":[{"when":{"order_id":"ORD-2"},"answer":{"held":true}}]}"#;
+    let world = World::new(Database::fresh(false).await, DEDUPS, held).await;
+    world.configure(&world.config(DEDUPS).replace("time_max_s = 4", "time_max_s = 60"));
+    let mut worker = world.start(&["worker", "--admin", "127.0.0.1:0"]);
+    delivering(&mut worker);
+    let shown = |line: &str| {
+        line.strip_prefix("health, readiness and metrics on http://").map(|it| it.parse().unwrap())
+    };
+    let address: SocketAddr = worker.wait_for_line("where its pages are", shown).unwrap();
+    assert_eq!(page(address, "/healthz"), (200, "ok\n".to_owned()));
+    assert_eq!(page(address, "/readyz"), (200, "ready\n".to_owned()));
+    assert_eq!(page(address, "/").0, 404);
+    // Those that nobody else counts: what another process enqueued.
+    for order in ["ORD-1", "ORD-2"] {
+        assert_eq!(world.charge(order, &["--enqueue-only"]).code(), Some(0));
+    }
+    assert!(world.lab.until(LINE_BOUND, |lab| lab.counts().payments == 2).await);
+    let counted = |result: &str, count: u32| {
+        format!("samekey_deliveries_total{{destination=\"psp\",result=\"{result}\"}} {count}\n")
+    };
+    let deadline = std::time::Instant::now() + LINE_BOUND;
+    let metrics = loop {
+        let (status, metrics) = page(address, "/metrics");
+        assert_eq!(status, 200);
+        if metrics.contains(&counted("succeeded", 1)) || std::time::Instant::now() > deadline {
+            break metrics;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    };
+    assert!(metrics.contains(&counted("succeeded", 1)), "{metrics}");
+    assert!(metrics.contains(&counted("sent", 2)), "{metrics}");
+    assert!(!metrics.contains("ORD-") && !metrics.contains(crate::world::TOKEN), "{metrics}");
+    // While it lets its last one end, it takes no more, and says so.
+    worker.terminate().unwrap();
+    let asked = |line: &str| line.starts_with("asked to stop").then_some(());
+    worker.wait_for_line("that it was asked to stop", asked).unwrap();
+    assert_eq!(page(address, "/readyz"), (503, "stopping\n".to_owned()));
+    assert_eq!(page(address, "/healthz").0, 200);
+    world.lab.release();
+    let ended = worker.wait(END_BOUND).unwrap();
+    assert_silent(&ended);
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    assert!(TcpStream::connect(address).is_err(), "the pages outlived the worker");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_pages_have_no_place_delivers_nothing() {
+    let world = World::new(Database::fresh(false).await, DEDUPS, WELL).await;
+    assert_eq!(world.charge("ORD-1", &["--enqueue-only"]).code(), Some(0));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let ended = world.samekey(&["worker", "--admin", &address]);
+    assert_eq!(ended.code(), Some(3), "{ended:?}");
+    assert!(ended.stderr.contains("choose another with --admin"), "{ended:?}");
+    let ended = world.samekey(&["worker", "--admin", "here"]);
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert_eq!(world.lab.counts().payments, 0);
+}
 
 fn delivering(worker: &mut Process) {
     worker

@@ -81,6 +81,11 @@ impl Reach {
             && (is_public(address) || self.also.iter().any(|network| network.contains(&address)))
     }
 
+    /// Whether a connection could ever be made to this place: what its name means is looked up when one is made.
+    pub(crate) fn takes(&self, base: &Base) -> bool {
+        self.check(base).is_ok()
+    }
+
     /// Refuses at start-up what no connection could ever be made to.
     ///
     /// # Errors

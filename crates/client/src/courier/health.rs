@@ -1,5 +1,6 @@
 //! How a destination is doing, as one process sees it: its budget and its gate, on this process's clock.
 
+use crate::chance::chance;
 use samekey_core::budget::{Budget, Gate, Passing};
 use samekey_core::outcome::{Heard, NotRun, Outcome, Told};
 use std::time::Duration;
@@ -74,7 +75,8 @@ impl Health {
             }
             Outcome::NotRun(NotRun::RateLimited) | Outcome::NotAccepted(_) => {
                 let was_shut = self.gate.is_shut();
-                self.gate.refused_for_now(self.start.elapsed(), capped(told.retry_after));
+                let retry_after = capped(told.retry_after);
+                self.gate.refused_for_now(self.start.elapsed(), retry_after, chance());
                 if was_shut { Turned::Same } else { Turned::Shut }
             }
             Outcome::NotRun(NotRun::NotSent | NotRun::NotProcessed) | Outcome::Unknown(_) => {
@@ -102,7 +104,7 @@ impl Health {
 
     fn failed(&mut self, retry_after: Option<Duration>) -> Turned {
         let was_shut = self.gate.is_shut();
-        self.gate.failed(self.start.elapsed(), capped(retry_after));
+        self.gate.failed(self.start.elapsed(), capped(retry_after), chance());
         if !was_shut && self.gate.is_shut() { Turned::Shut } else { Turned::Same }
     }
 }

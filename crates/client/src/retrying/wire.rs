@@ -1,22 +1,77 @@
 //! One attempt through `reqwest`, and what its errors prove.
 
 use super::RetryingOptions;
+use crate::address::{Base, Reach, Scheme};
 use crate::error::Error;
 use crate::transport::{
-    ANSWER_BYTES_MAX, Exchange, Incoming, IncomingBody, NotSent, Phase, Protocol, by,
+    ANSWER_BYTES_MAX, Exchange, Incoming, IncomingBody, NotSent, Phase, Protocol, Resolver, by,
     is_certificate, is_not_processed, log, tls_config,
 };
 use bytes::BytesMut;
-use reqwest::{Client, Request, Response};
+use http::Method;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::{Client, Request, RequestBuilder, Response};
 use samekey_core::delivery::Reason;
 use std::error::Error as StdError;
+use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A `reqwest` that does one thing at a time and nothing by itself.
-pub(super) fn client(options: &RetryingOptions) -> Result<Client, Error> {
+/// A `reqwest` that does one thing at a time and nothing by itself. There are two of it, since who looks a name
+/// up is not told by which scheme it is connected to.
+pub(super) struct Wire {
+    plain: Client,
+    secure: Client,
+    reach: Reach,
+}
+
+impl Wire {
+    pub(super) fn new(options: &RetryingOptions) -> Result<Wire, Error> {
+        let reach = options.reach.clone();
+        Ok(Wire {
+            plain: client(options, Scheme::Http)?,
+            secure: client(options, Scheme::Https)?,
+            reach,
+        })
+    }
+
+    pub(super) fn request(&self, method: Method, url: &str) -> RequestBuilder {
+        // It is only built here; how it is sent is decided when it is.
+        self.secure.request(method, url)
+    }
+
+    /// Refuses what no connection may ever be made to.
+    pub(super) fn check(&self, request: &Request) -> Result<(), Error> {
+        let url = request.url();
+        let base = Base::parse(&url.origin().ascii_serialization()).map_err(|_| {
+            Error::request(
+                "the address of the request is none of HTTP; expected https://HOST[:PORT]/PATH",
+            )
+        })?;
+        if !self.reach.takes(&base) {
+            return Err(Error::request(
+                "the address of the request is not public, or is plain http:// to another host; use a public one over https://, or say in RetryingOptions::reach what else may be connected to",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Sends a copy of the request, and reads its answer.
+    pub(super) async fn exchange(&self, request: &Request, time_max: Duration) -> Exchange {
+        let began = Instant::now();
+        let ends = began + time_max;
+        let http = if request.url().scheme() == "http" { &self.plain } else { &self.secure };
+        let exchange = run(http, request, ends).await;
+        log(request.url().host_str().unwrap_or_default(), &exchange, began);
+        exchange
+    }
+}
+
+fn client(options: &RetryingOptions, scheme: Scheme) -> Result<Client, Error> {
     let tls = tls_config(&options.trust, options.protocol)?;
+    let guard = Guard { reach: options.reach.clone(), resolver: options.resolver.clone(), scheme };
     let builder = Client::builder()
         .tls_backend_preconfigured(rustls::ClientConfig::clone(&tls))
         .retry(reqwest::retry::never())
@@ -24,6 +79,7 @@ pub(super) fn client(options: &RetryingOptions) -> Result<Client, Error> {
         .pool_max_idle_per_host(0)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
+        .dns_resolver(guard)
         .connect_timeout(options.connect_time_max)
         .user_agent(concat!("samekey/", env!("CARGO_PKG_VERSION")));
     let builder = match options.protocol {
@@ -34,14 +90,43 @@ pub(super) fn client(options: &RetryingOptions) -> Result<Client, Error> {
     builder.build().map_err(|_| Error::config("an HTTP client cannot be made with these options"))
 }
 
-/// Sends a copy of the request, and reads its answer.
-pub(super) async fn exchange(http: &Client, request: &Request, time_max: Duration) -> Exchange {
-    let began = Instant::now();
-    let ends = began + time_max;
-    let exchange = run(http, request, ends).await;
-    log(request.url().host_str().unwrap_or_default(), &exchange, began);
-    exchange
+/// Looks names up, and gives of what it finds only what may be connected to. The connection goes to the very
+/// address that was checked here.
+#[derive(Clone)]
+struct Guard {
+    reach: Reach,
+    resolver: Resolver,
+    scheme: Scheme,
 }
+
+impl Resolve for Guard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let Guard { reach, resolver, scheme } = self.clone();
+        Box::pin(async move {
+            let found = resolver.look_up(name.as_str()).await?;
+            let is_known = !found.is_empty();
+            let allowed = found.into_iter().filter(|ip| reach.allows(*ip, scheme));
+            // The port is that of the request.
+            let allowed: Vec<SocketAddr> = allowed.map(|ip| SocketAddr::new(ip, 0)).collect();
+            if is_known && allowed.is_empty() {
+                return Err(Refused.into());
+            }
+            Ok::<Addrs, _>(Box::new(allowed.into_iter()))
+        })
+    }
+}
+
+/// No address of the name may be connected to.
+#[derive(Debug)]
+struct Refused;
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no address of this host may be connected to")
+    }
+}
+
+impl StdError for Refused {}
 
 async fn run(http: &Client, request: &Request, ends: Instant) -> Exchange {
     // A body in memory can always be copied.
@@ -94,6 +179,9 @@ fn not_connected(error: &reqwest::Error) -> (Phase, NotSent) {
     if let Some(tls) = find(error, |cause| cause.downcast_ref::<rustls::Error>()) {
         let why = if is_certificate(tls) { NotSent::CertificateInvalid } else { NotSent::Tls };
         return (Phase::Handshake, why);
+    }
+    if find(error, |cause| cause.downcast_ref::<Refused>()).is_some() {
+        return (Phase::Resolve, NotSent::AddressRefused);
     }
     if error.is_dns() {
         return (Phase::Resolve, NotSent::UnknownHost);

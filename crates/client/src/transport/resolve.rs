@@ -31,7 +31,7 @@ impl Resolver {
         Resolver(Arc::new(look_up))
     }
 
-    pub(super) fn look_up(&self, host: &str) -> Resolving {
+    pub(crate) fn look_up(&self, host: &str) -> Resolving {
         (self.0)(host)
     }
 }

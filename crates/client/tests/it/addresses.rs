@@ -1,9 +1,11 @@
 //! No connection to an address that is not allowed, whatever a name or an id says.
 
-use crate::support::{ATTEMPT, attempt, command, counterparty_with, lab, question};
-use samekey_client::Counterparty;
-use samekey_client::transport::Resolver;
-use samekey_core::delivery::AskedBy;
+use crate::support::{ATTEMPT, QUICK, attempt, command, counterparty_with, lab, question};
+use samekey_client::address::Reach;
+use samekey_client::retrying::{Called, End, RetryingClient, RetryingOptions};
+use samekey_client::transport::{Phase, Resolver};
+use samekey_client::{Counterparty, Kind};
+use samekey_core::delivery::{AskedBy, Reason};
 use samekey_core::outcome::Heard;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -52,6 +54,73 @@ async fn t104_of_several_addresses_only_the_allowed_ones_are_connected_to() {
     let counterparty = counterparty_with(&url, config, resolver).unwrap();
     assert_eq!(attempt(&counterparty, ATTEMPT).await, "done");
     assert_eq!(attempt(&counterparty, ATTEMPT).await, "not accepted: not-sendable");
+}
+
+fn retrying(reach: Reach, resolver: Resolver) -> RetryingClient {
+    let options = RetryingOptions { limits: QUICK, reach, resolver, ..RetryingOptions::default() };
+    RetryingClient::new(options).unwrap()
+}
+
+async fn call(client: &RetryingClient, url: &str) -> Called {
+    let request = client.post(url).body(r#"{"order_id":"ORD-1"}"#).build().unwrap();
+    client.execute(request).await.unwrap()
+}
+
+#[tokio::test]
+async fn p66_t104_the_client_without_a_database_looks_at_what_a_name_means_each_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let url = format!("https://flip.test:{port}/payments");
+    for private in ["127.0.0.1", "::ffff:127.0.0.1", "169.254.169.254", "10.0.0.1"] {
+        let (resolver, asked) = names(&[&[private]]);
+        let client = retrying(Reach::PUBLIC, resolver);
+        for number in 1..=2 {
+            let called = call(&client, &url).await;
+            assert_eq!(called.end, End::Failed(Reason::NotSendable), "{private}: {called}");
+            assert_eq!(called.attempts[0].phase, Some(Phase::Resolve), "{private}");
+            assert_eq!(asked.load(Ordering::SeqCst), number, "looked up for every attempt");
+        }
+    }
+    let nobody = tokio::time::timeout(std::time::Duration::from_millis(50), listener.accept());
+    assert!(nobody.await.is_err(), "a connection was made");
+
+    // Of several addresses only the allowed one, and that each time anew.
+    let lab = lab("{}").await;
+    let url = format!("http://flip.test:{}/payments", lab.addr().port());
+    let (resolver, _) = names(&[&["10.255.255.1", "169.254.169.254", "127.0.0.1"], &["10.0.0.1"]]);
+    let own = Reach::PUBLIC.and(["127.0.0.1/32".parse().unwrap()]).and_plain_http();
+    let client = retrying(own, resolver);
+    let called = call(&client, &url).await;
+    assert!(matches!(called.end, End::Succeeded(_)), "{called}");
+    let called = call(&client, &url).await;
+    assert_eq!(called.end, End::Failed(Reason::NotSendable), "{called}");
+    assert_eq!(lab.requests().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn t104_the_client_without_a_database_refuses_what_may_never_be_connected_to() {
+    let (resolver, asked) = names(&[&["1.1.1.1"]]);
+    let client = retrying(Reach::PUBLIC, resolver);
+    for url in [
+        "https://127.0.0.1/payments",
+        "https://[::1]/payments",
+        "https://169.254.169.254/",
+        "https://10.0.0.1/",
+        "http://127.0.0.1/",
+        "http://localhost/",
+        "http://pay.test/",
+        "ftp://pay.test/",
+    ] {
+        let request = client.post(url).body("{}").build().unwrap();
+        let refused = client.execute(request).await.unwrap_err();
+        assert_eq!(refused.kind(), Kind::Request, "{url}: {refused}");
+        assert!(
+            refused.to_string().contains("expected https")
+                || refused.to_string().contains("RetryingOptions::reach"),
+            "{refused}"
+        );
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "nothing was looked up");
 }
 
 #[test]

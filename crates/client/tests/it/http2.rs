@@ -1,6 +1,7 @@
 //! What HTTP/2 itself says about a request, and what it does not.
 
 use crate::support::{ATTEMPT, QUICK, attempt, counterparty, lab, retrying};
+use samekey_client::address::Reach;
 use samekey_client::retrying::{End, RetryingClient, RetryingOptions};
 use samekey_client::transport::Protocol;
 use samekey_core::delivery::Reason;
@@ -16,8 +17,13 @@ fn over_http2(addr: SocketAddr) -> samekey_client::HttpCounterparty {
 
 fn retrying_over_http2() -> RetryingClient {
     let protocol = Protocol::Http2;
-    RetryingClient::new(RetryingOptions { limits: QUICK, protocol, ..RetryingOptions::default() })
-        .unwrap()
+    RetryingClient::new(RetryingOptions {
+        limits: QUICK,
+        protocol,
+        reach: Reach::PUBLIC.and_loopback(),
+        ..RetryingOptions::default()
+    })
+    .unwrap()
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use crate::support::{
     ATTEMPT, Act, DAY, Peer, QUICK, attempt, bare, command, lab, order, retrying,
 };
 use samekey_client::Counterparty;
+use samekey_client::address::Reach;
 use samekey_client::http_counterparty::{AnswerConfig, InProgressConfig};
 use samekey_client::retrying::{End, RetryingClient, RetryingOptions};
 use samekey_core::delivery::Reason;
@@ -117,7 +118,13 @@ async fn b55_in_progress_is_waited_out_under_the_same_key() {
         InProgressConfig { status: 409, pointer: "/error".into(), value: "in_progress".into() };
     let answer = AnswerConfig { in_progress: Some(in_progress), ..AnswerConfig::default() };
     let limits = Limits { attempts_max: 2, ..QUICK };
-    let options = RetryingOptions { limits, key_life: DAY, answer, ..RetryingOptions::default() };
+    let options = RetryingOptions {
+        limits,
+        key_life: DAY,
+        answer,
+        reach: Reach::PUBLIC.and_loopback(),
+        ..RetryingOptions::default()
+    };
     let client = RetryingClient::new(options).unwrap();
     let request = client.post(&lab.url("/payments")).body(r#"{"order_id":"ORD-1"}"#);
     let called = client.execute(request.build().unwrap()).await.unwrap();

@@ -82,7 +82,9 @@ async fn b22_nobody_comes_back_before_retry_after_and_not_all_at_once() {
     const ASKED_MS: i64 = 1_000;
     let plan = r#"{"rules":[{"when":{"attempt":[1]},"process":"never","answer":{"status":429,"retry_after":"1"}}]}"#;
     let lab = std::sync::Arc::new(lab(plan).await);
-    let client = retrying(QUICK, None);
+    let limits =
+        Limits { attempt_time_max: Duration::from_secs(3), lease: Duration::from_secs(4), ..QUICK };
+    let client = retrying(limits, None);
     let mut calls = JoinSet::new();
     for number in 0..CLIENTS {
         let (client, lab) = (client.clone(), std::sync::Arc::clone(&lab));
@@ -213,7 +215,7 @@ async fn b82_a_key_belongs_to_one_call() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_none_is_refused_before_anything_is_sent() {
+async fn b23_a_key_that_is_none_is_refused_before_anything_is_sent() {
     let client = retrying(QUICK, None);
     for key in ["", "a,b", "\"open", "ö"] {
         let request = client.post("http://127.0.0.1:9/payments").header("idempotency-key", key);

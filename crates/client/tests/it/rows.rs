@@ -138,7 +138,7 @@ async fn what_was_refused_before_the_first_byte_was_not_sent() {
 
     let unknown = counterparty("https://nobody.invalid", "");
     assert_eq!(attempt(&unknown, ATTEMPT).await, "not sent");
-    assert_eq!(first_attempt(&client, "http://nobody.invalid/payments").await, "not sent");
+    assert_eq!(first_attempt(&client, "https://nobody.invalid/payments").await, "not sent");
 }
 
 /// Whose connection is closed as it stands has sent nothing, and whose was closed a moment later may have.

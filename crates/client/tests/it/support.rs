@@ -1,5 +1,6 @@
 //! A peer that says what it is told to, the lab, and a command.
 
+use samekey_client::address::Reach;
 use samekey_client::http_counterparty::{HttpConfig, HttpCounterparty};
 use samekey_client::retrying::{RetryingClient, RetryingOptions};
 use samekey_client::transport::Resolver;
@@ -227,7 +228,13 @@ pub const QUICK: Limits = Limits {
 pub const DAY: Option<Duration> = Some(Duration::from_secs(24 * 3600));
 
 pub fn retrying(limits: Limits, key_life: Option<Duration>) -> RetryingClient {
-    RetryingClient::new(RetryingOptions { limits, key_life, ..RetryingOptions::default() }).unwrap()
+    RetryingClient::new(RetryingOptions {
+        limits,
+        key_life,
+        reach: Reach::PUBLIC.and_loopback(),
+        ..RetryingOptions::default()
+    })
+    .unwrap()
 }
 
 /// Drives a command to its end in memory, as a courier does, and says what each attempt came to.

@@ -4,6 +4,7 @@ use crate::support::{ATTEMPT, DAY, QUICK, attempt, class, counterparty_with};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use samekey_client::address::Reach;
 use samekey_client::retrying::{End, RetryingClient, RetryingOptions};
 use samekey_client::transport::{Resolver, Trust};
 use std::net::{IpAddr, SocketAddr};
@@ -125,8 +126,13 @@ async fn the_retrying_client_tells_certificates_apart_too() {
     let secure = secure("localhost", &["h2", "http/1.1"]).await;
     let url = format!("https://localhost:{}/payments", secure.addr.port());
     let call = async |trust| {
-        let options =
-            RetryingOptions { limits: QUICK, key_life: DAY, trust, ..RetryingOptions::default() };
+        let options = RetryingOptions {
+            limits: QUICK,
+            key_life: DAY,
+            trust,
+            reach: Reach::PUBLIC.and_loopback(),
+            ..RetryingOptions::default()
+        };
         let client = RetryingClient::new(options).unwrap();
         client.execute(client.post(&url).body("{}").build().unwrap()).await.unwrap()
     };

@@ -224,17 +224,18 @@ fn s12_a_shut_gate_lets_one_probe_pass_and_keeps_retry_after() {
                 }
                 Passing::UpTo(limit) => prop_assert!(!was_shut && (1..=16).contains(&limit)),
             }
+            let chance = Chance::new(u16::try_from(pause.wrapping_mul(40_503) & 0xffff).unwrap());
             let wait = match turn {
                 Turn::Success => {
                     gate.succeeded();
                     None
                 }
                 Turn::Failure => {
-                    gate.failed(now, None);
+                    gate.failed(now, None, chance);
                     Some(Duration::ZERO)
                 }
                 Turn::Limited(wait) => {
-                    gate.refused_for_now(now, Some(seconds(wait)));
+                    gate.refused_for_now(now, Some(seconds(wait)), chance);
                     prop_assert!(gate.is_shut());
                     Some(seconds(wait))
                 }
@@ -262,8 +263,9 @@ fn s12_a_shut_gate_lets_one_probe_pass_and_keeps_retry_after() {
 #[test]
 fn a_gate_shuts_when_most_fail_and_opens_step_by_step() {
     let mut gate = Gate::new(8);
+    let least = Chance::LEAST;
     let fails =
-        |gate: &mut Gate, count: u32| (0..count).for_each(|_| gate.failed(seconds(1), None));
+        |gate: &mut Gate, count: u32| (0..count).for_each(|_| gate.failed(seconds(1), None, least));
     fails(&mut gate, 4);
     assert!(!gate.is_shut(), "too few to judge");
     (0..5).for_each(|_| gate.succeeded());
@@ -282,9 +284,9 @@ fn a_gate_shuts_when_most_fail_and_opens_step_by_step() {
         now = moment;
         assert_eq!(gate.passing(now), Passing::Probe);
         gate.probe();
-        gate.failed(now, None);
+        gate.failed(now, None, least);
     }
-    assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+    assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 15_000, 15_000, 15_000]);
 
     let Passing::Nothing(moment) = gate.passing(now) else { panic!("{gate:?}") };
     assert_eq!(gate.passing(moment), Passing::Probe);
@@ -303,16 +305,58 @@ fn a_gate_shuts_when_most_fail_and_opens_step_by_step() {
 #[test]
 fn what_was_sent_before_the_gate_shut_does_not_move_it() {
     let mut gate = Gate::new(8);
-    gate.refused_for_now(seconds(1), Some(seconds(60)));
+    gate.refused_for_now(seconds(1), Some(seconds(60)), Chance::LEAST);
     for _ in 0..20 {
-        gate.failed(seconds(2), None);
+        gate.failed(seconds(2), None, Chance::LEAST);
     }
     gate.succeeded();
     assert_eq!(gate.passing(seconds(2)), Passing::Nothing(seconds(61)));
     assert_eq!(gate.passing(seconds(61)), Passing::Probe);
     gate.probe();
-    gate.failed(seconds(61), None);
+    gate.failed(seconds(61), None, Chance::LEAST);
     assert_eq!(gate.passing(seconds(61)), Passing::Nothing(seconds(62)), "doubled once");
+}
+
+/// When its probes are that all fail, from the moment at which it shuts.
+fn probes(chances: &[u16], retry_after: Option<Duration>) -> Vec<Duration> {
+    let mut gate = Gate::new(8);
+    let mut now = Duration::ZERO;
+    let mut moments = Vec::new();
+    for chance in chances {
+        gate.probe();
+        gate.refused_for_now(now, retry_after, Chance::new(*chance));
+        let Passing::Nothing(moment) = gate.passing(now) else { panic!("{gate:?}") };
+        now = moment;
+        moments.push(moment);
+    }
+    moments
+}
+
+/// The gates of two hundred processes shut in one moment. Their probes come back spread, however long they are
+/// told to wait, and never sooner than that; and between two probes the pauses grow whatever chance says.
+#[test]
+fn p67_b22_gates_that_shut_together_do_not_probe_together() {
+    for retry_after in [None, Some(seconds(10))] {
+        let all: Vec<Vec<Duration>> = (0..200_u16)
+            .map(|gate| {
+                let chances = [1_u16, 3, 5, 7, 9, 11, 13]
+                    .map(|it| gate.wrapping_mul(40_503).wrapping_add(it.wrapping_mul(7_919)));
+                probes(&chances, retry_after)
+            })
+            .collect();
+        for probe in 0..7 {
+            let moments: Vec<Duration> = all.iter().map(|gate| gate[probe]).collect();
+            let (first, last) = (moments.iter().min().unwrap(), moments.iter().max().unwrap());
+            assert!(*last - *first >= Duration::from_millis(400), "probe {probe}: {first:?}");
+        }
+        for gate in &all {
+            let gaps: Vec<Duration> = gate.windows(2).map(|two| two[1] - two[0]).collect();
+            assert!(gaps.iter().all(|gap| Some(*gap) >= retry_after), "{gaps:?}");
+            assert!(gaps.iter().all(|gap| *gap <= seconds(30)), "{gaps:?}");
+            let grows = |two: &[Duration]| two[1] > two[0] || two[1] >= seconds(15);
+            assert!(retry_after.is_some() || gaps.windows(2).all(grows), "{gaps:?}");
+        }
+    }
 }
 
 #[test]

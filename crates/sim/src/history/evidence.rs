@@ -50,8 +50,8 @@ pub struct Evidence {
 pub struct Limits {
     /// Whether an action may end with a person, as where the counterparty is opaque.
     pub may_end_in_review: bool,
-    /// S11: a transaction that has been open for so long, while a call has been on its way for as long,
-    /// is taken for that call's. Longer than any other transaction takes; a test lets its calls last
+    /// S11: a transaction that has waited for its client for so long, while a call has been on its way for as
+    /// long, is taken for that call's. Longer than any other transaction takes; a test lets its calls last
     /// for twice as long.
     pub transaction_max: Duration,
     /// S12: calls of one kind within one claim.
@@ -165,6 +165,9 @@ pub struct OpenTransaction {
     pub pid: i32,
     /// How long ago it began, by the database's clock.
     pub age: Duration,
+    /// For how long it has waited for its client to say something. Nothing while the server is at work on it: a
+    /// commit on a busy disk takes its time, and whoever waits for that makes no call.
+    pub held: Duration,
     /// Such as `idle in transaction`.
     pub state: String,
     /// The beginning of its last statement.

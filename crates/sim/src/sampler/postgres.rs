@@ -35,7 +35,12 @@ const OPEN_CLAIMS: &str = "select org_id, key from samekey.open_claims";
 const TRANSACTIONS: &str = "
 select
   pid, coalesce(state, '') as state, left(query, 200) as statement,
-  cast(extract(epoch from clock_timestamp() - xact_start) * 1000000 as bigint) as age
+  cast(extract(epoch from clock_timestamp() - xact_start) * 1000000 as bigint) as age,
+  case
+    when state like 'idle in transaction%'
+      then cast(extract(epoch from clock_timestamp() - state_change) * 1000000 as bigint)
+    else 0
+  end as held
 from pg_stat_activity
 where datname = current_database()
   and backend_type = 'client backend'
@@ -101,10 +106,14 @@ pub(super) async fn activity(
 }
 
 fn transaction(row: &Row) -> Result<OpenTransaction> {
-    let age: i64 = get(row, "age")?;
+    let span = |column: &str| -> Result<Duration> {
+        let micros: i64 = get(row, column)?;
+        Ok(Duration::from_micros(u64::try_from(micros).unwrap_or(0)))
+    };
     Ok(OpenTransaction {
         pid: get(row, "pid")?,
-        age: Duration::from_micros(u64::try_from(age).unwrap_or(0)),
+        age: span("age")?,
+        held: span("held")?,
         state: get(row, "state")?,
         statement: get(row, "statement")?,
     })

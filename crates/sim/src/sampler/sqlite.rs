@@ -85,6 +85,8 @@ pub(super) async fn activity(
     let open = OpenTransaction {
         pid: 0,
         age: since.elapsed(),
+        // What its owner does meanwhile does not show.
+        held: since.elapsed(),
         state: "holding the write lock".to_owned(),
         statement: String::new(),
     };

@@ -95,6 +95,9 @@ async fn sampler_sees_open_transactions_and_waits_of_postgres() {
     };
     let idle = met.transactions.iter().find(|open| open.state == "idle in transaction").unwrap();
     assert!(idle.age > Duration::ZERO && idle.pid > 0);
+    assert!(idle.held > Duration::ZERO && idle.held <= idle.age, "{idle:?}");
+    let works = met.transactions.iter().find(|open| open.state == "active").unwrap();
+    assert!(works.age > Duration::ZERO && works.held == Duration::ZERO, "{works:?}");
     assert!(idle.statement.contains("lock table"), "{}", idle.statement);
     client.batch_execute("commit").await.unwrap();
     waits.await.unwrap().unwrap();

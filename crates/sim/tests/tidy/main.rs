@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod arrows;
+mod cases;
 mod crash_points;
 mod features;
 mod manifests;

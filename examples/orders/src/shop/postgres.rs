@@ -1,7 +1,7 @@
 //! Orders on PostgreSQL.
 
 use super::{NewOrder, Order, created, new_id, ordered_before, try_later};
-use crate::delivery::{self, DESTINATION};
+use crate::delivery::{self, BOOKS_PAGE, Books, DESTINATION, Paying};
 use crate::payments::Terms;
 use http_body_util::Full;
 use samekey::core::key::Org;
@@ -21,11 +21,37 @@ const TABLE: &str = "
         created_at timestamptz not null default now(),
         constraint orders_cart_once unique (org_id, cart)
     )";
+/// Its rows outlive the commands that they are about.
+const PAYMENTS_TABLE: &str = "
+    create table if not exists order_payments (
+        org_id text not null,
+        order_id text not null,
+        state text,
+        payment_id text,
+        constraint order_payments_pkey primary key (org_id, order_id)
+    );
+    create index if not exists order_payments_open
+        on order_payments (org_id, order_id) where state is null";
+const INSERT_PAYMENT: &str = "insert into order_payments (org_id, order_id) values ($1, $2)";
+const OPEN: &str = "
+    select org_id, order_id
+    from order_payments
+    where state is null and (org_id, order_id) > ($1, $2)
+    order by org_id, order_id
+    limit $3";
+const ENTER: &str = "
+    update order_payments
+    set state = $3, payment_id = $4
+    where org_id = $1 and order_id = $2 and state is null";
 const INSERT: &str = "
     insert into orders (id, org_id, cart, amount)
     values ($1, $2, $3, $4)
     on conflict do nothing";
-const READ: &str = "select amount from orders where org_id = $1 and id = $2";
+const READ: &str = "
+    select orders.amount, paid.state, paid.payment_id
+    from orders
+    left join order_payments as paid on paid.org_id = orders.org_id and paid.order_id = orders.id
+    where orders.org_id = $1 and orders.id = $2";
 
 #[derive(Clone)]
 pub struct Orders {
@@ -39,7 +65,7 @@ impl Orders {
         postgres::migrate(&pool).await?;
         let ledger = PostgresLedger::open(pool.clone(), postgres::Options::default()).await?;
         let client = pool.get().await.map_err(|_| failed("no connection became free"))?;
-        let tables = format!("{TABLE}; {}", crate::payments::POSTGRES_TABLE);
+        let tables = format!("{TABLE}; {PAYMENTS_TABLE}; {}", crate::payments::POSTGRES_TABLE);
         for attempt in 0..3 {
             match client.batch_execute(&tables).await {
                 Ok(()) => break,
@@ -93,6 +119,8 @@ impl Orders {
                 }
                 if let Some(payment) = payment {
                     // In the order's own transaction: neither of the two is ever there without the other.
+                    let pays = tx.prepare_cached(INSERT_PAYMENT).await?;
+                    tx.execute(&pays, &[&org.as_str(), &placed.id]).await?;
                     let Prepared { command, delivery } = payment;
                     payment.placed(postgres::outbox::enqueue(&**tx, command, delivery).await?)?;
                 }
@@ -114,8 +142,34 @@ impl Orders {
         };
         // Another look needs another connection, and the pool may have one only.
         drop(client);
-        let payment = delivery::paying(self.engine.store(), org, id).await?;
+        let payment = match Paying::kept(row.try_get("state")?, row.try_get("payment_id")?) {
+            Some(kept) => Some(kept),
+            None => self.entered(org, id).await?,
+        };
         Ok(Some(Order { id: id.to_owned(), amount: row.try_get("amount")?, payment }))
+    }
+}
+
+impl Books for Orders {
+    async fn open_after(
+        &self,
+        (org, order_id): (String, String),
+    ) -> Result<Vec<(String, String)>, BoxError> {
+        let client = self.engine.store().pool().get().await?;
+        let open = client.prepare_cached(OPEN).await?;
+        let rows = client.query(&open, &[&org, &order_id, &BOOKS_PAGE]).await?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    async fn entered(&self, org: &Org, order_id: &str) -> Result<Option<Paying>, BoxError> {
+        let paying = delivery::paying(self.engine.store(), org, order_id).await?;
+        if let Some(paying) = paying.as_ref().filter(|paying| paying.is_final) {
+            let client = self.engine.store().pool().get().await?;
+            let enter = client.prepare_cached(ENTER).await?;
+            let state: &str = &paying.state;
+            client.execute(&enter, &[&org.as_str(), &order_id, &state, &paying.id]).await?;
+        }
+        Ok(paying)
     }
 }
 

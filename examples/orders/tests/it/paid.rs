@@ -24,6 +24,7 @@ on_both!(
     b62_a_courier_that_is_asked_to_stop_lets_its_call_end,
     b62_a_courier_that_may_not_wait_leaves_a_question,
     t83_after_a_restore_every_payment_is_asked_about_first,
+    an_order_stays_paid_when_its_command_is_swept,
 );
 
 const BODY: &str = r#"{"amount": 1200, "pay": true}"#;
@@ -147,6 +148,35 @@ async fn an_order_is_paid_once_under_its_key(which: Which) {
     let plain_id = plain.json()["id"].as_str().unwrap().to_owned();
     assert!(payment(shop.address, "alpha", &plain_id).await.is_null());
     assert_eq!((lab.counts().payments, posts(&lab).len()), (2, 2));
+}
+
+/// Commands are swept, orders are not. How a payment ended is told ever after, also of an order that nobody has
+/// read in between.
+async fn an_order_stays_paid_when_its_command_is_swept(which: Which) {
+    let database = Database::fresh(which).await;
+    let lab =
+        lab(r#"{"rules": [{"when": {"fields": {"amount": 13}}, "process": "declined"}]}"#).await;
+    let shop = serve(&database, &lab, &[]);
+    for (key, amount) in [("k-1", 1_200), ("k-2", 1_200), ("k-3", 13)] {
+        let body = format!(r#"{{"amount": {amount}, "pay": true}}"#);
+        let placed = order(shop.address, "alpha-token", key, &body).await;
+        assert_eq!(placed.status, 201);
+    }
+    let [read, unread, declined] = ["k-1", "k-2", "k-3"].map(|key| order_id("alpha", key));
+    let before = ended(shop.address, "alpha", &read).await;
+    assert_eq!((before["state"].as_str(), before["id"].is_string()), (Some("succeeded"), true));
+    // All of them are entered by themselves; only then is there nothing left to enter.
+    let deadline = Instant::now() + BOUND;
+    while database.payments_to_enter().await > 0 {
+        assert!(Instant::now() < deadline, "the end of a payment is not entered");
+        tokio::time::sleep(POLL).await;
+    }
+    assert_eq!(database.sweep_all_commands().await, 3);
+    assert_eq!(payment(shop.address, "alpha", &read).await, before);
+    let paid = payment(shop.address, "alpha", &unread).await;
+    assert_eq!((paid["state"].as_str(), paid["id"].is_string()), (Some("succeeded"), true));
+    let declined = payment(shop.address, "alpha", &declined).await;
+    assert_eq!(declined, serde_json::json!({ "state": "refused" }));
 }
 
 async fn a_declined_payment_of_an_order_stays_declined(which: Which) {

@@ -33,6 +33,42 @@ impl Database {
         }
     }
 
+    /// Orders whose payment is not entered in the shop's own table.
+    pub async fn payments_to_enter(&self) -> i64 {
+        const COUNT: &str = "select count(*) from order_payments where state is null";
+        match self {
+            Database::Sqlite(folder) => {
+                let file = folder.path().join("orders.db");
+                let connection = rusqlite::Connection::open(file).unwrap();
+                connection.query_row(COUNT, [], |row| row.get(0)).unwrap()
+            }
+            Database::Postgres(database) => {
+                let client = database.client().await.unwrap();
+                client.query_one(COUNT, &[]).await.unwrap().get(0)
+            }
+        }
+    }
+
+    /// Removes every command that has finished, as after a month; says how many there were.
+    pub async fn sweep_all_commands(&self) -> u64 {
+        use samekey::store::outbox::Outbox;
+        use samekey::store::{postgres, sqlite};
+        let swept = match self {
+            Database::Sqlite(_) => {
+                let address = self.address();
+                let store = sqlite::SqliteLedger::open(&address).unwrap();
+                store.sweep_commands(std::time::Duration::ZERO, 100).await
+            }
+            Database::Postgres(database) => {
+                let pool = postgres::connect(database.url()).unwrap();
+                let options = postgres::Options::default();
+                let store = postgres::PostgresLedger::open(pool, options).await.unwrap();
+                store.sweep_commands(std::time::Duration::ZERO, 100).await
+            }
+        };
+        swept.unwrap().removed
+    }
+
     /// A process of the service on it, listening.
     pub fn serve(&self, arguments: &[&str]) -> Service {
         self.serve_on(&[&["--listen", "127.0.0.1:0"], arguments].concat())

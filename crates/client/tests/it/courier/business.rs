@@ -1,11 +1,12 @@
 //! A command and the business row that it belongs to, in one transaction.
 
-use super::world::{Act, DEDUPS, World, command, ended, limits, org};
+use super::world::{Act, DEDUPS, OPAQUE, World, command, ended, limits, org};
 use samekey_client::core::delivery::State;
 use samekey_client::store::outbox::{Outbox, Show};
 use samekey_client::store::sqlite::{AtomicEnd, SqliteLedger};
 use samekey_client::{Courier, Destination, Error, Kind, Placed, Prepared, Setup};
 use std::sync::Arc;
+use tokio::task::JoinSet;
 
 /// Writes an order and its command; rolls both back where the order fails or the command is another one.
 async fn order(
@@ -68,5 +69,50 @@ async fn p45_a_command_and_its_business_row_are_written_together_or_not_at_all()
     assert!(matches!(delivery.state, State::Succeeded(_)), "{delivery:?}");
     assert_eq!(store.command(&org(), placed.id).await.unwrap().unwrap().key, key);
     assert_eq!((world.sends().len(), world.sends()[0].key.clone()), (1, key.to_string()));
+    assert!(running.drain(limits().time_max).await);
+}
+
+/// Sixteen callers enqueue into one file while a courier delivers from it and somebody reads: none of them meets a
+/// locked file, and of one action there is one command, whoever enqueued it first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b11_callers_a_courier_and_a_reader_get_along_in_one_file() {
+    const CALLERS: usize = 16;
+    const EACH: usize = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let database = format!("sqlite:{}", folder.path().join("shop.db").display());
+    SqliteLedger::migrate(&database).unwrap();
+    let store = Arc::new(SqliteLedger::open(&database).unwrap());
+    let world = World::new(OPAQUE, |_| Act::Works);
+    let destination = Destination::with_limits("psp", world.clone(), limits()).unwrap();
+    let setup = Setup::new("test").unwrap().destination(destination);
+    let courier = Courier::open(Arc::clone(&store), setup).await.unwrap();
+    let running = courier.spawn();
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let courier = courier.clone();
+        callers.spawn(async move {
+            let mut placed = Vec::new();
+            for number in 0..EACH {
+                let own = command("psp", &format!("order-{caller}-{number}"));
+                placed.push(courier.enqueue(own).await.unwrap());
+                courier.store().count_commands().await.unwrap();
+            }
+            let shared = courier.enqueue(command("psp", "the same for all")).await.unwrap();
+            (placed, shared)
+        });
+    }
+    let mut shared = Vec::new();
+    while let Some(joined) = callers.join_next().await {
+        let (placed, of_all) = joined.unwrap();
+        for one in placed {
+            assert!(one.is_new);
+            assert!(matches!(ended(&courier, one.id).await.state, State::Succeeded(_)));
+        }
+        shared.push(of_all);
+    }
+    assert_eq!(shared.iter().filter(|placed| placed.is_new).count(), 1);
+    assert!(shared.iter().all(|placed| placed.id == shared[0].id));
+    ended(&courier, shared[0].id).await;
+    assert_eq!(world.effects(), u32::try_from(CALLERS * EACH + 1).unwrap());
     assert!(running.drain(limits().time_max).await);
 }

@@ -405,3 +405,34 @@ async fn b46_a_refund_and_its_retry_are_one_and_a_second_wanted_one_is_another()
     }
     assert_eq!((world.sends().len(), world.effects()), (3, 2), "two refunds, one of them retried");
 }
+
+/// Two workers with one call at a time each, and many more commands than fit into a lease: a lease runs from the
+/// start of a call, so nobody takes over what only waits for its turn.
+#[tokio::test]
+async fn b08_slow_calls_are_made_one_at_a_time_and_each_command_is_sent_once() {
+    const CALL: Duration = Duration::from_millis(40);
+    const COMMANDS: usize = 50;
+    let world = World::new(OPAQUE, |_| Act::Slow(CALL));
+    let store = Arc::new(MemoryLedger::new());
+    let mut running = Vec::new();
+    let mut first = None;
+    for _ in 0..2 {
+        let psp = Destination::with_limits("psp", world.clone(), limits()).unwrap();
+        let setup = Setup::new("test").unwrap().destination(psp.concurrency(1).unwrap());
+        let courier = Courier::open(store.clone(), setup).await.unwrap();
+        running.push(courier.spawn());
+        first.get_or_insert(courier);
+    }
+    // All of them take three leases.
+    assert!(CALL * u32::try_from(COMMANDS).unwrap() / 2 > limits().lease);
+    let courier = first.unwrap();
+    for number in 0..COMMANDS {
+        courier.enqueue(command("psp", &format!("order-{number}"))).await.unwrap();
+    }
+    until_all_ended(&store).await;
+    let sends = world.sends();
+    assert_eq!((sends.len(), world.effects()), (COMMANDS, u32::try_from(COMMANDS).unwrap()));
+    // Of three sends in a row, the third began when the first had ended.
+    let apart = sends.windows(3).all(|three| three[2].at - three[0].at >= CALL);
+    assert!(apart, "more than two calls at a time");
+}

@@ -10,7 +10,6 @@ use samekey_client::store::Person;
 use samekey_client::store::outbox::Outbox;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 fn person() -> Person {
     Person {
@@ -76,9 +75,10 @@ async fn what_has_failed_is_tried_again_under_its_key() {
     let look = is_up.clone();
     let world =
         World::new(OPAQUE, move |_| if look.load(Ordering::SeqCst) { Act::Works } else { down() });
-    let mut short = limits();
-    short.time_max = Duration::from_millis(500);
-    let (courier, _) = courier(&world, short).await;
+    let mut few = limits();
+    // Too few for the gate to shut.
+    few.attempts_max = 3;
+    let (courier, _) = courier(&world, few).await;
     let _running = courier.spawn();
     let placed = courier.enqueue(command("psp", "order-1")).await.unwrap();
     let seen = ended(&courier, placed.id).await;

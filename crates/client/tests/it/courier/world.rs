@@ -225,6 +225,11 @@ impl Heeded {
         self.0.lock().unwrap().iter().filter(|heard| **heard == signal).count()
     }
 
+    pub fn failures_of_the_store(&self) -> usize {
+        let all = self.0.lock().unwrap();
+        all.iter().filter(|heard| matches!(heard, Signal::StoreFailed(_))).count()
+    }
+
     pub fn listener(&self) -> samekey_client::signal::Listener {
         let all = self.0.clone();
         Arc::new(move |_: &str, signal| all.lock().unwrap().push(signal))

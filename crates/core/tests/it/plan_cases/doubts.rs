@@ -287,6 +287,14 @@ fn what_is_known_to_be_executed_is_not_sent_again() {
     case.say(Input::Learn(Proof::Executed(receipt(201))));
     case.say(Input::Release(attempt.hold, Duration::ZERO));
     assert_eq!(case.state(), "succeeded");
+    // Nor where the same bytes would be the question: it is answered.
+    let mut case = Case::new(Limits::DURABLE, DEDUPS);
+    let attempt = case.send();
+    case.report(attempt.hold, TIMED_OUT);
+    let attempt = case.send();
+    case.say(Input::Learn(Proof::Executed(receipt(201))));
+    assert_eq!(case.say(Input::Release(attempt.hold, Duration::ZERO)), Verdict::Ended);
+    assert_eq!(case.state(), "succeeded");
 }
 
 /// Two certain answers that cannot both be true go to a person, whichever comes first.

@@ -29,6 +29,31 @@ fn b73_a_question_is_not_put_off_for_ever() {
     assert_eq!(case.state(), "undecided");
 }
 
+/// Whoever delivers was away for a week. Who was never asked about is asked, however late; who was asked before has
+/// had its time.
+#[test]
+fn b73_who_was_never_asked_about_is_asked_however_late() {
+    let week = seconds(7 * 24 * 3_600);
+    let mut never = Case::new(Limits::DURABLE, ANSWERS);
+    let attempt = never.send();
+    never.report(attempt.hold, TIMED_OUT);
+    never.passes(week);
+    let asker = never.ask();
+    assert_eq!(never.hear(asker, Heard::CannotTell), Verdict::Ended);
+    let mut once = Case::new(Limits::DURABLE, ANSWERS);
+    let attempt = once.send();
+    once.report(attempt.hold, TIMED_OUT);
+    let asker = once.ask();
+    once.hear(asker, Heard::CannotTell);
+    assert_eq!(once.state(), "unknown");
+    once.passes(week);
+    assert_eq!(once.take(), Verdict::Ended);
+    for case in [never, once] {
+        let State::Undecided(ended) = &case.delivery.state else { panic!("{}", case.state()) };
+        assert_eq!(ended.with, Reason::TimeOver);
+    }
+}
+
 #[test]
 fn b74_attempts_and_waits_end_with_its_time() {
     let limits = Limits { time_max: seconds(30), ..Limits::DURABLE };
@@ -159,6 +184,27 @@ fn t79_nothing_is_sent_blindly_once_the_key_may_be_forgotten() {
         }
         assert_eq!(case.delivery.sends, 1);
     }
+}
+
+/// A person has it tried again just before the counterparty forgets the key, and that still works on it: after the
+/// key's life nobody asks by it.
+#[test]
+fn t79_what_is_in_flight_is_not_asked_about_by_a_key_that_may_be_forgotten() {
+    let mut case = Case::new(Limits { attempts_max: 1, ..Limits::DURABLE }, DEDUPS);
+    let began = case.now;
+    let attempt = case.send();
+    case.report(attempt.hold, TIMED_OUT);
+    assert_eq!(case.state(), "undecided");
+    case.passes(seconds(24 * 3_600 - 600));
+    case.say(Input::Retry(case.delivery.hold()));
+    while case.delivery.is_open() {
+        let attempt = case.send();
+        assert!(case.now.plus(case.profile.lease) <= began.plus(seconds(24 * 3_600)));
+        case.report(attempt.hold, Outcome::InFlight);
+    }
+    let State::Undecided(ended) = &case.delivery.state else { panic!("{}", case.state()) };
+    assert_eq!(ended.with, Reason::NobodyToAsk);
+    assert!(case.delivery.sends > 2, "it was asked while it could be");
 }
 
 #[test]

@@ -3,9 +3,12 @@
 use super::made::Lived;
 use super::{everywhere, lapses};
 use proptest::prelude::*;
+use samekey_core::backoff::Chance;
 use samekey_core::delivery::{AskedBy, Delivery, Grounds, State};
-use samekey_core::outcome::{Outcome, Speaks};
+use samekey_core::outcome::{Outcome, Speaks, Told};
 use samekey_core::plan::{Input, Verdict, plan};
+use samekey_core::receipt::Receipt;
+use std::cell::Cell;
 
 /// What is sent because nothing ran comes after proof of that for every attempt.
 #[test]
@@ -35,23 +38,41 @@ fn p50_b17_b70_failed_means_that_nothing_can_have_run() {
     });
 }
 
-/// A refusal speaks only for its own attempt.
+/// A refusal speaks only for its own attempt. At every step of every history each attempt that was ever made is
+/// refused, as its counterparty may do: waiting for chance to refuse just the second one, in time, would wait for
+/// ever.
 #[test]
 fn b17_a_refusal_ends_it_only_if_nothing_else_may_have_run() {
-    everywhere(|Lived { delivery, input, now, profile, mut suspects, .. }| {
-        let Input::Report(hold, told, _) = &input else { return Ok(()) };
-        if !matches!(told.what, Outcome::Refused(_, Speaks::ForItself)) {
+    let (told_in_doubt, told_alone) = (Cell::new(0), Cell::new(0));
+    everywhere(|Lived { delivery, now, profile, suspects, sent, .. }| {
+        if delivery.proof.is_some() || delivery.is_finished() {
             return Ok(());
         }
-        let known = delivery.proof.is_some();
-        let (next, _) = plan(delivery.clone(), input.clone(), now, &profile);
-        if matches!(next.state, State::Refused(_)) && next != delivery && !known {
-            suspects.attempts.remove(&hold.fence.number());
-            prop_assert!(suspects.none(), "{suspects:?}");
+        for hold in sent {
+            let refused = Outcome::Refused(REFUSAL, Speaks::ForItself);
+            let input = Input::Report(hold, Told::plain(refused), Chance::LEAST);
+            let (next, _) = plan(delivery.clone(), input, now, &profile);
+            let mut others = suspects.clone();
+            others.attempts.remove(&hold.fence.number());
+            let ends = matches!(next.state, State::Refused(_));
+            prop_assert!(!ends || others.none(), "{others:?}");
+            // Its owner tells so while it is under way, or nobody has taken over since.
+            if hold == delivery.hold() && matches!(delivery.state, State::Sending(_)) {
+                let told = if others.none() { &told_alone } else { &told_in_doubt };
+                told.set(told.get() + 1);
+                prop_assert_eq!(ends, others.none());
+            }
         }
         Ok(())
     });
+    // Or the law is about nothing.
+    assert!(
+        told_in_doubt.get() > 100 && told_alone.get() > 100,
+        "{told_in_doubt:?} {told_alone:?}"
+    );
 }
+
+const REFUSAL: Receipt = Receipt::Fact { status: 402, location: None };
 
 /// A state that speaks of doubt has one on record, and one that is certain has none.
 #[test]

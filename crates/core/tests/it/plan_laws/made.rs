@@ -29,6 +29,8 @@ pub(super) struct Lived {
     pub(super) suspects: Suspects,
     /// When the last question was granted.
     pub(super) asked: Time,
+    /// Every hold under which something was sent, the first one first.
+    pub(super) sent: Vec<Hold>,
 }
 
 /// Attempts of which nobody proved that they ran nothing.
@@ -145,7 +147,8 @@ pub(super) fn history() -> impl Strategy<Value = Vec<Lived>> {
                 let input = input(event, &delivery, &holds, Owner::from_bytes([number; 16]));
                 let (next, verdict) = plan(delivery.clone(), input.clone(), now, &profile);
                 let after = suspects.clone().after(&delivery, &input, &next, &verdict);
-                steps.push(Lived { delivery, input, now, profile, suspects, asked });
+                let sent = holds.sent.clone();
+                steps.push(Lived { delivery, input, now, profile, suspects, asked, sent });
                 if let Verdict::Send(attempt) = &verdict {
                     holds.sent.push(attempt.hold);
                 }

@@ -54,7 +54,7 @@ pub(super) fn check<'a>(
 
 /// S11: nobody holds a transaction open through a call.
 ///
-/// Which transaction belongs to which call cannot be seen. One that has been open for
+/// Which transaction belongs to which call cannot be seen. One that has waited for its client for
 /// `transaction_max`, while a call has been on its way for as long, is taken for that call's.
 fn without_transaction(evidence: &Evidence, found: &mut Vec<Violation>) {
     let mut calls: Vec<(&Call, u64)> =
@@ -82,13 +82,13 @@ fn without_transaction(evidence: &Evidence, found: &mut Vec<Violation>) {
             continue;
         }
         let long =
-            |transaction: &&OpenTransaction| transaction.age >= evidence.limits.transaction_max;
+            |transaction: &&OpenTransaction| transaction.held >= evidence.limits.transaction_max;
         for transaction in sample.transactions.iter().filter(long) {
-            let OpenTransaction { pid, age, state, statement } = transaction;
+            let OpenTransaction { pid, age, held, state, statement } = transaction;
             found.push(Violation {
                 rule: "S11",
                 found: format!(
-                    "a transaction of {age:?} ({state}) is open in process {pid} through a call: {statement}"
+                    "a transaction of {age:?} ({state} for {held:?}) is open in process {pid} through a call: {statement}"
                 ),
             });
         }

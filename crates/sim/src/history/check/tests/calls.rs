@@ -48,6 +48,7 @@ fn active(at: u64, age: u64) -> Activity {
     let transaction = OpenTransaction {
         pid: 7,
         age: millis(age),
+        held: millis(age),
         state: "idle in transaction".to_owned(),
         statement: "update t".to_owned(),
     };
@@ -80,6 +81,10 @@ fn s11_a_transaction_through_a_call_is_found() {
     assert_eq!(at(109, 4).check(), [], "it is as young as any other");
     assert_eq!(at(104, 80).check(), [], "so early into a call it may be another's");
     assert_eq!(at(115, 80).check(), [], "nothing is on its way");
+    let mut working = at(109, 80);
+    working.more.activity[0].transactions[0].held = Duration::ZERO;
+    working.more.activity[0].transactions[0].state = "active".to_owned();
+    assert_eq!(working.check(), [], "a slow commit is waited for, and so no call is made in it");
     let mut late = at(109, 80);
     late.more.activity[0].until = moment(112);
     assert_eq!(late.check(), [], "the call may have ended before it was seen");

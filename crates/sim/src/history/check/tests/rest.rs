@@ -68,6 +68,7 @@ fn liveness_what_is_left_in_the_database_is_found() {
     rest.transactions.push(OpenTransaction {
         pid: 9,
         age: Duration::from_secs(3),
+        held: Duration::from_secs(3),
         state: "idle in transaction".to_owned(),
         statement: "select 1".to_owned(),
     });
