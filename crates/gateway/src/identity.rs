@@ -85,12 +85,12 @@ impl Identity {
     }
 
     /// Replaces what a client says about its organisation by what was verified.
-    pub(crate) fn mark(&self, headers: &mut HeaderMap, caller: &Caller) {
+    pub(crate) fn mark(&self, headers: &mut HeaderMap, org: &Org) {
         headers.remove(&self.org_header);
         match self.way {
             Way::One(_) => {}
             Way::Tokens(_) | Way::Proxy(_) => {
-                if let Ok(value) = HeaderValue::from_str(caller.org.as_str()) {
+                if let Ok(value) = HeaderValue::from_str(org.as_str()) {
                     headers.insert(self.org_header.clone(), value);
                 }
             }
@@ -184,9 +184,9 @@ mod tests {
         let org = Org::new("alpha").unwrap();
         let mut given = headers(&[("x-org", "b"), ("x-org", "c")]);
         let tokens = Identity { way: Way::Tokens(Vec::new()), org_header: ORG_HEADER };
-        tokens.mark(&mut given, &Caller::of(org.clone()));
+        tokens.mark(&mut given, &org);
         assert_eq!(given.get_all("x-org").iter().collect::<Vec<_>>(), ["alpha"]);
-        Identity::one(org.clone()).mark(&mut given, &Caller::of(org));
+        Identity::one(org.clone()).mark(&mut given, &org);
         assert!(given.is_empty());
     }
 }

@@ -4,6 +4,7 @@
 // Helpers beside the tests may panic as the tests do.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
 
+mod asking;
 mod backend;
 mod basics;
 mod client;
