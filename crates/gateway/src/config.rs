@@ -26,7 +26,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// How many routes one gateway has at the most; they are looked through one by one.
 const ROUTES_MAX: usize = 1_000;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "upstream",
     "listen",
     "admin",
@@ -39,6 +39,7 @@ const KEYS: [&str; 13] = [
     "default",
     "route",
     "token",
+    "jwt",
     "trusted_proxies",
 ];
 const LIMIT_KEYS: [&str; 7] = [
@@ -187,7 +188,7 @@ impl Settings {
     fn refuse_shared_keys(&self, top: &Section<'_>) -> Result<(), Error> {
         let many = match self.identity.way {
             Way::One(_) => false,
-            Way::Tokens(_) | Way::Proxy(_) => true,
+            Way::Tokens(_) | Way::Jwt(_) | Way::Proxy(_) => true,
         };
         let same = self.routes.iter().find(|route| route.outbound == Outbound::Same);
         match same {
@@ -206,7 +207,7 @@ impl Settings {
     fn refuse_borrowed_credentials(&self, top: &Section<'_>) -> Result<(), Error> {
         let is_said = match self.identity.way {
             Way::One(_) => top.has("org"),
-            Way::Tokens(_) | Way::Proxy(_) => true,
+            Way::Tokens(_) | Way::Jwt(_) | Way::Proxy(_) => true,
         };
         let borrowing = self.routes.iter().find(|route| match route.asking {
             Asking::Again(_) => true,
@@ -216,7 +217,7 @@ impl Settings {
             Some(route) if !is_said => Err(top.fault(
                 "org",
                 format!(
-                    "is missing; commands of route {:?} are sent with the gateway's own credential, so whoever reaches the gateway acts with it: say who may by [[token]] or trusted_proxies, or write org = \"NAME\" if everybody who reaches it may",
+                    "is missing; commands of route {:?} are sent with the gateway's own credential, so whoever reaches the gateway acts with it: say who may by [[token]], [jwt] or trusted_proxies, or write org = \"NAME\" if everybody who reaches it may",
                     route.route.name()
                 ),
             )),

@@ -23,6 +23,7 @@ mod error;
 mod forward;
 mod headers;
 mod identity;
+mod jwt;
 mod open;
 mod pace;
 mod path;

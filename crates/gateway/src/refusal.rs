@@ -12,6 +12,8 @@ use serde_json::json;
 pub(crate) enum Refusal {
     /// No token, or none that is known.
     Unauthenticated,
+    /// A token that proves nothing.
+    TokenInvalid,
     /// A trusted proxy named no organisation, or somebody else than a trusted proxy called.
     Unidentified,
     /// A path that an upstream might read as one of another route.
@@ -40,6 +42,13 @@ impl Refusal {
                 "unauthenticated",
                 "The bearer token is missing or unknown",
                 "Nothing was looked up and nothing ran: send Authorization: Bearer with a token of this gateway.",
+                false,
+            ),
+            Refusal::TokenInvalid => (
+                StatusCode::UNAUTHORIZED,
+                "unauthenticated",
+                "The bearer token is not valid",
+                "Nothing was looked up and nothing ran: get a new token from its issuer; it may be over, or for somebody else.",
                 false,
             ),
             Refusal::Unidentified => (
@@ -109,6 +118,10 @@ impl Refusal {
         put(samekey::header::STRIPE_SHOULD_RETRY, if again { "true" } else { "false" });
         match self {
             Refusal::Unauthenticated => put(header::WWW_AUTHENTICATE, "Bearer"),
+            // RFC 6750, section 3.1.
+            Refusal::TokenInvalid => {
+                put(header::WWW_AUTHENTICATE, "Bearer error=\"invalid_token\"");
+            }
             Refusal::Unidentified
             | Refusal::AmbiguousPath
             | Refusal::BadTarget

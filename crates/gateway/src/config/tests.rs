@@ -92,6 +92,17 @@ fn a_wrong_value_names_its_place_what_was_found_and_what_to_write() {
             "samekey.toml:6: `route.name`: a second route",
         ),
         ("[[token]]\nsha256 = \"abc\"\norg = \"a\"", "`token.sha256`: expected the SHA-256"),
+        ("[jwt]\norg_claim = \"org\"", "samekey.toml:2: `jwt.key`: is missing"),
+        (
+            "[jwt]\nkey = \"no-such.pem\"\norg_claim = \"org\"",
+            "samekey.toml:3: `jwt.key`: no-such.pem cannot be read",
+        ),
+        (
+            "[jwt]\nkey = \"Cargo.toml\"\norg_claim = \"org\"",
+            "`jwt.key`: Cargo.toml: it holds no public key",
+        ),
+        ("[jwt]\nkey = \"Cargo.toml\"", "`jwt.org_claim`: is missing"),
+        ("trusted_proxies = [\"::1\"]\n[jwt]", "`trusted_proxies`: and [[token]] or [jwt] both"),
         ("trusted_proxies = [\"ten\"]", "`trusted_proxies`: found \"ten\""),
         ("trusted_proxies = []", "is an empty list"),
         ("org = \"a\"\ntrusted_proxies = [\"::1\"]", "`org`: names the one organisation"),
