@@ -7,6 +7,7 @@
 mod asking;
 mod backend;
 mod basics;
+mod chaos;
 mod client;
 mod concurrency;
 mod endings;
