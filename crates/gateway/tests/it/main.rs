@@ -10,6 +10,7 @@ mod basics;
 mod chaos;
 mod client;
 mod concurrency;
+mod contract;
 mod endings;
 mod http2;
 mod pages;
