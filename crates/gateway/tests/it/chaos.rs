@@ -9,11 +9,14 @@ mod faults;
 mod restarts;
 mod upstream;
 mod world;
+mod zombie;
 
 /// What kind of counterparty the gateways are told that they have, and the API is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counterparty {
     Opaque,
     Answers,
+    /// It answers, and nobody knows for how long a request may still arrive.
+    AnswersUnbounded,
     Dedups,
 }

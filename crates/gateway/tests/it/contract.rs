@@ -141,6 +141,8 @@ async fn t36_another_spelling_of_a_path_never_replays(kind: Kind) {
         let told = two.second(&Ask::post(path, "k", ORDER)).await;
         assert!([400, 404, 422].contains(&told.status), "{path}: {told:?}");
         assert!(!told.is_replay() && !told.text().contains("stored-answer"));
+        // Under another key it would walk around the route.
+        assert_eq!(two.second(&Ask::post(path, "other", ORDER)).await.status, 400, "{path}");
     }
     assert_eq!(two.effects(), 1);
 }

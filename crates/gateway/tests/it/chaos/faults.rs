@@ -89,7 +89,9 @@ async fn everything_fails(counterparty: Counterparty) -> Run {
     // Where a person decides, an owner that wakes up overtakes nobody: it says what it knows.
     let overtaken = match counterparty {
         Counterparty::Opaque => "handed-over",
-        Counterparty::Answers | Counterparty::Dedups => "lease-lost",
+        Counterparty::Answers | Counterparty::AnswersUnbounded | Counterparty::Dedups => {
+            "lease-lost"
+        }
     };
     assert!(judged.said(overtaken) > 0, "no owner was ever overtaken");
     let run = Run {

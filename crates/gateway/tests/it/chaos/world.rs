@@ -65,7 +65,7 @@ credential = { environment = "UPSTREAM_TOKEN" }
 [route.ask]
 by_key = "/payments/by-key/{key}"
 not_found = { pointer = "/error", value = "not_found" }
-not_found_after_s = {NOT_FOUND_AFTER}
+{NOT_FOUND_AFTER}
 [route.answer]
 status = "/status"
 succeeded = ["succeeded"]
@@ -77,6 +77,8 @@ reference = { ours = "/order_id", theirs = "/order_id" }
 status = 201
 body = ""
 "#;
+
+const BOUND_SETTING: &str = "not_found_after_s = {SECONDS}";
 
 const DEDUPS: &str = r#"
 counterparty = "dedups"
@@ -163,7 +165,7 @@ impl Load {
 pub struct World {
     pub nodes: Vec<Node>,
     pub upstream: Upstream,
-    proxy: HttpProxy,
+    pub proxy: HttpProxy,
     history: History,
     door: Door,
     watch: Option<Watch>,
@@ -219,19 +221,24 @@ impl World {
         };
         let more = match self.counterparty {
             Counterparty::Opaque => "",
-            Counterparty::Answers => ANSWERS,
+            Counterparty::Answers | Counterparty::AnswersUnbounded => ANSWERS,
             Counterparty::Dedups => DEDUPS,
+        };
+        let bound = match self.counterparty {
+            Counterparty::AnswersUnbounded => "",
+            Counterparty::Opaque | Counterparty::Answers | Counterparty::Dedups => BOUND_SETTING,
         };
         let Times { call, lease, run_max } = self.times;
         let mut text = format!("{SETTINGS}{more}");
         for (blank, filled) in [
+            ("{NOT_FOUND_AFTER}", bound.to_owned()),
             ("{ALPHA}", hash(SECRETS[1])),
             ("{BETA}", hash(SECRETS[2])),
             ("{CALL}", call.to_string()),
             ("{LEASE}", lease.to_string()),
             ("{RUN_MAX}", run_max.to_string()),
             // Longer than anything here stands still.
-            ("{NOT_FOUND_AFTER}", (run_max.div_ceil(1_000) + 1).to_string()),
+            ("{SECONDS}", (run_max.div_ceil(1_000) + 1).to_string()),
         ] {
             text = text.replace(blank, &filled);
         }
@@ -299,6 +306,18 @@ impl World {
     fn keep_log(&mut self, stderr: String) {
         let place = format!("the log of process {}", self.logs.len() + 1);
         self.logs.push(Captured { place, bytes: stderr.into_bytes() });
+    }
+
+    /// A caller that sends one payment until it ends.
+    pub fn pay(&self) -> JoinHandle<(Payment, Answer)> {
+        let (door, history) = (self.door.clone(), self.history.clone());
+        tokio::spawn(async move {
+            let payment = Payment { org: "alpha", number: 0 };
+            let (org, reference) = (payment.org.to_owned(), payment.order());
+            history.ask(Booking { org, reference, amount: payment.amount() });
+            let answer = until_it_ends(&door, &history, &payment).await;
+            (payment, answer)
+        })
     }
 
     /// Callers that send one payment after another, each until it ends.
