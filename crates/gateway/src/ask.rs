@@ -45,6 +45,20 @@ impl Asking {
     }
 }
 
+/// Whether a status speaks of the credential that came with a request, and not of the request.
+pub(crate) fn is_of_credential(status: u16) -> bool {
+    matches!(status, 401 | 407)
+}
+
+/// Tells operators that the gateway is not let in, which no caller can mend.
+pub(crate) fn tell_of_credential(route: &str, status: u16) {
+    tracing::error!(
+        route,
+        status,
+        "the upstream does not accept the gateway's own credential, so nothing can be asked or sent; renew it"
+    );
+}
+
 /// Asks about the commands of one route.
 pub(crate) struct Asker {
     pub(crate) front: Arc<Front>,
@@ -55,9 +69,7 @@ impl Ask for Asker {
     async fn ask(&self, question: Question) -> Result<Finding, BoxError> {
         Ok(match &self.settings.asking {
             Asking::Nobody => Finding::CannotTell,
-            Asking::Status(url) => {
-                status::ask(url, &self.front, self.settings.pattern.as_ref(), question).await
-            }
+            Asking::Status(url) => status::ask(url, &self.front, &self.settings, question).await,
             Asking::Again(request) => {
                 again::ask(request, &self.front, &self.settings, question).await
             }

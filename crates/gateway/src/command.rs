@@ -1,9 +1,10 @@
 //! Commands with a key: claimed, sent once, settled. The engine of `samekey` decides; here is what the
 //! call is, and what its end proves.
 
-use crate::ask::Asking;
+use crate::ask::{Asking, is_of_credential, tell_of_credential};
 use crate::config::{Mark, OnRepeat, Outbound, RouteSettings};
 use crate::headers;
+use crate::refusal::Refusal;
 use crate::service::Front;
 use crate::upstream::Failed;
 use bytes::Bytes;
@@ -122,6 +123,11 @@ fn bare(key: &Key) -> String {
 async fn judged(sent: Result<Answer, Failed>, route: &RouteSettings) -> Result<Outcome, BoxError> {
     let name = route.route.name();
     let failed = match sent {
+        // It speaks of the gateway, and a caller would take it for its own.
+        Ok(answer) if is_of_us(&answer, route) => {
+            tell_of_credential(name, answer.status().as_u16());
+            return Ok(Outcome::not_started(Refusal::CredentialRefused.into_response()));
+        }
         Ok(answer) if may_be_pending(&answer, route) => {
             return pending_or_final(answer, route.in_progress.as_ref()).await;
         }
@@ -138,6 +144,14 @@ async fn judged(sent: Result<Answer, Failed>, route: &RouteSettings) -> Result<O
         Failed::Slow => Outcome::Unknown(Reason::TimedOut),
         Failed::Broke => Outcome::Unknown(Reason::ConnectionLost),
     })
+}
+
+/// Whether the upstream refuses the credential that the gateway has put in place of the caller's.
+fn is_of_us(answer: &Answer, route: &RouteSettings) -> bool {
+    match &route.asking {
+        Asking::Again(_) => is_of_credential(answer.status().as_u16()),
+        Asking::Nobody | Asking::Status(_) => false,
+    }
 }
 
 /// Whether this could say that the key is open at the upstream: by a 409 of another samekey, or by the

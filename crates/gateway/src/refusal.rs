@@ -20,6 +20,8 @@ pub(crate) enum Refusal {
     AmbiguousPath,
     /// No path, such as `*` or the target of CONNECT, or an HTTP/1.1 request without its one Host.
     BadTarget,
+    /// The upstream does not accept the gateway's own credential.
+    CredentialRefused,
     /// The upstream took too long; for a method that may be sent again.
     UpstreamSlow,
     /// The upstream broke off; for a method that may be sent again.
@@ -71,6 +73,13 @@ impl Refusal {
                 "The target of this request is not a path on one host",
                 "Nothing ran: send a path that begins with '/' and exactly one Host.",
                 false,
+            ),
+            Refusal::CredentialRefused => (
+                StatusCode::BAD_GATEWAY,
+                "credential-refused",
+                "The upstream does not accept this gateway",
+                "Nothing ran, and your own credentials are not meant: contact the operator of this service, then send the same request with the same key again.",
+                true,
             ),
             Refusal::UpstreamSlow => (
                 StatusCode::GATEWAY_TIMEOUT,
@@ -125,6 +134,7 @@ impl Refusal {
             Refusal::Unidentified
             | Refusal::AmbiguousPath
             | Refusal::BadTarget
+            | Refusal::CredentialRefused
             | Refusal::UpstreamSlow
             | Refusal::UpstreamBroke => {}
         }

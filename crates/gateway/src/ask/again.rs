@@ -5,6 +5,7 @@
 //! without a header that says whose account it is, the upstream might know nothing of the key, and what was
 //! meant as a question would be a second command.
 
+use super::{is_of_credential, tell_of_credential};
 use crate::command::{Pending, pending};
 use crate::config::RouteSettings;
 use crate::headers;
@@ -127,6 +128,9 @@ fn said(
     body: Body,
 ) -> Finding {
     let status = head.status;
+    if is_of_credential(status.as_u16()) {
+        tell_of_credential(route.route.name(), status.as_u16());
+    }
     if let Body::Whole(body) = &body {
         match pending(body, &head, route.in_progress.as_ref()) {
             None => {}

@@ -1,7 +1,7 @@
 //! The question at a status URL.
 
-use super::{Place, Recovered};
-use crate::path::Pattern;
+use super::{Place, Recovered, is_of_credential, tell_of_credential};
+use crate::config::RouteSettings;
 use crate::service::Front;
 use http::HeaderMap;
 use samekey::{Finding, Question};
@@ -34,11 +34,11 @@ impl fmt::Debug for StatusUrl {
 pub(super) async fn ask(
     url: &StatusUrl,
     front: &Front,
-    pattern: Option<&Pattern>,
+    route: &RouteSettings,
     question: Question,
 ) -> Finding {
     let Some(request) = &question.request else { return Finding::CannotTell };
-    let segments = match pattern {
+    let segments = match &route.pattern {
         None => Some(Vec::new()),
         Some(pattern) => pattern.captured(request.uri().path()),
     };
@@ -51,7 +51,11 @@ pub(super) async fn ask(
     front.identity.mark(&mut headers, &question.org);
     let inquiry =
         Inquiry { target: &target, headers, body: request.body(), key: &key, time_max: TIME_MAX };
-    match url.counterparty.inquire(inquiry).await.told.what {
+    let reply = url.counterparty.inquire(inquiry).await;
+    if let Some(status) = reply.status.filter(|status| is_of_credential(*status)) {
+        tell_of_credential(route.route.name(), status);
+    }
+    match reply.told.what {
         Heard::Executed(told) => Finding::Executed(url.recovered.executed(&told)),
         Heard::Refused(told) => Finding::Refused(url.recovered.refused(&told)),
         Heard::NotFound => Finding::NotFound,

@@ -324,7 +324,26 @@ async fn without_its_credential_nothing_is_sent(kind: Kind) {
     assert_eq!(sent[0].one("authorization"), Some("Bearer NEWER"), "looked up when it is sent");
 }
 
+async fn t78_a_credential_that_is_not_accepted_is_no_fault_of_the_caller(kind: Kind) {
+    let backend = Backend::playing(|_, number| {
+        Reply::Bytes(match number {
+            1 => answer("401 No", &["WWW-Authenticate: Bearer"], b"who are you"),
+            2 => answer("403 No", &[], b"not for this shop"),
+            _ => answer("201 Created", &[JSON], b"{}"),
+        })
+    });
+    let asked = Asked::new(kind, backend.await, DEDUPS, "").await;
+    let told = asked.pay().await;
+    assert_eq!((told.status, told.code().as_str()), (502, "samekey.credential-refused"));
+    assert_eq!((told.one("www-authenticate"), told.text().contains("who are you")), (None, false));
+    let told = asked.pay().await;
+    assert_eq!((told.status, told.text().as_str()), (403, "not for this shop"));
+    let ran = asked.pay().await;
+    assert_eq!((ran.status, ran.is_replay()), (201, false), "neither has used up the key");
+}
+
 on_both!(
+    t78_a_credential_that_is_not_accepted_is_no_fault_of_the_caller,
     t61_a_lost_answer_is_found_at_the_status_url,
     t64_what_is_asked_ends_as_it_was_found,
     t63_not_found_is_proof_after_its_time_and_twice,
