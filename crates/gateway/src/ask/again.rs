@@ -10,7 +10,7 @@ use crate::command::{Pending, pending};
 use crate::config::RouteSettings;
 use crate::headers;
 use crate::service::Front;
-use crate::upstream::{Failed, Passing};
+use crate::upstream::Passing;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use http_body_util::{BodyExt, Full};
@@ -87,9 +87,9 @@ pub(super) async fn ask(
     let key = question.outbound_key.to_string();
     headers::for_command(&mut head.headers, Version::HTTP_11, front.upstream.host(), &key);
     let request = Request::from_parts(head, Full::new(body));
-    let answer = match front.upstream.send(request, route.timeout).await {
-        Ok(answer) => answer,
-        Err(Failed::NeverReached | Failed::Slow | Failed::Broke) => return Finding::CannotTell,
+    // However it failed: an earlier attempt may have run.
+    let Ok(answer) = front.upstream.send(request, route.timeout).await else {
+        return Finding::CannotTell;
     };
     let mut answer = answer.map(BodyExt::boxed_unsync);
     headers::for_client(&mut answer);

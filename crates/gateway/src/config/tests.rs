@@ -316,3 +316,29 @@ fn t82_what_cannot_keep_the_promise_is_refused_with_its_place_and_a_remedy() {
         assert!(found.contains(expected), "{from}\nfound:    {found}\nexpected: {expected}");
     }
 }
+
+#[test]
+fn the_examples_of_the_guide_can_be_read() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/gateway.md");
+    let guide = std::fs::read_to_string(guide).unwrap();
+    let blocks = guide.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
+    let mut read_so_far = 0;
+    for block in blocks {
+        let text = if block.starts_with("upstream") {
+            block.to_owned()
+        } else if block.starts_with("[[route]]") {
+            format!("upstream = \"http://a\"\n{block}")
+        } else if block.starts_with("counterparty") {
+            let route = "[[route]]\nname = \"pay\"\npath = \"/pay\"\n";
+            format!("upstream = \"http://a\"\norg = \"shop\"\n{route}{block}")
+        } else {
+            // Its key is a file that nobody has.
+            assert!(block.starts_with("[jwt]"), "an example that nobody reads: {block}");
+            continue;
+        };
+        let settings = Settings::read(Some(("gateway.md", &text)), &Overrides::default());
+        settings.unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+        read_so_far += 1;
+    }
+    assert_eq!(read_so_far, 3);
+}

@@ -43,6 +43,7 @@ pub struct Times {
 
 const SETTINGS: &str = r#"
 listen = "127.0.0.1:0"
+admin = "127.0.0.1:0"
 [[token]]
 sha256 = "{ALPHA}"
 org = "alpha"
@@ -130,6 +131,7 @@ impl Door {
 pub struct Node {
     pub process: Process,
     pub address: SocketAddr,
+    admin: SocketAddr,
 }
 
 /// Callers that go on until they are told to end.
@@ -255,7 +257,10 @@ impl World {
         let node = block_in_place(|| {
             let mut process = program.start().unwrap();
             let address = process.address().unwrap();
-            Node { process, address }
+            let admin = process.wait_for_line("where its metrics are", |line| {
+                line.split_once("metrics on http://")?.1.parse().ok()
+            });
+            Node { process, address, admin: admin.unwrap() }
         });
         self.door.0.lock().unwrap().push(node.address);
         self.nodes.push(node);
@@ -357,6 +362,10 @@ impl World {
             }
         }
         while !self.nodes.is_empty() {
+            let metrics = Ask::new("GET", "/metrics").send(self.nodes[0].admin).await;
+            assert!(metrics.text().contains("samekey_commands_total"), "{}", metrics.text());
+            let place = format!("the metrics of {}", self.nodes[0].address);
+            self.logs.push(Captured { place, bytes: metrics.body });
             self.kill_first();
         }
         let watched = self.watch.take().unwrap().stop().await.unwrap();
