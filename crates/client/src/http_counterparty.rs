@@ -35,6 +35,7 @@ use samekey_core::key::Key;
 use samekey_core::outcome::{Heard, NotRun, Outcome, Told};
 use samekey_core::profile::Declared;
 use samekey_store::outbox::Command;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -45,6 +46,28 @@ const USER_AGENT: HeaderValue =
 /// A counterparty over HTTP. It is cheap to clone.
 #[derive(Clone)]
 pub struct HttpCounterparty(Arc<Inner>);
+
+/// A question about a request that was sent under a key.
+#[derive(Clone)]
+pub struct Inquiry<'a> {
+    /// Path and query below the counterparty's address.
+    pub target: &'a str,
+    /// Headers besides the ones that every question has.
+    pub headers: HeaderMap,
+    /// The body of the request that is asked about: what is found is compared with it.
+    pub body: &'a [u8],
+    /// Its key.
+    pub key: &'a str,
+    /// How long the question may take, the connection included.
+    pub time_max: Duration,
+}
+
+impl fmt::Debug for Inquiry<'_> {
+    /// Requests and keys are other people's data.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inquiry").field("time_max", &self.time_max).finish_non_exhaustive()
+    }
+}
 
 struct Inner {
     base: crate::address::Base,
@@ -137,32 +160,52 @@ impl HttpCounterparty {
     }
 
     async fn question(&self, question: Question) -> Reply<Heard> {
-        let Inner { base, reading, finding, .. } = &*self.0;
-        let began = Instant::now();
-        let cannot_tell = || plain(Heard::CannotTell);
         let command = &question.command;
         let Some((target, by)) = self.where_to_ask(command, question.by) else {
+            return plain(Heard::CannotTell);
+        };
+        let Some(request) = HttpRequest::decode(&command.request) else {
+            return plain(Heard::CannotTell);
+        };
+        let inquiry = Inquiry {
+            target: &target,
+            headers: HeaderMap::new(),
+            body: &request.body,
+            key: &command.key.to_string(),
+            time_max: question.time_max,
+        };
+        let mut reply = self.put(inquiry, by).await;
+        // It may be an earlier command of the same action that was refused.
+        if by == AskedBy::Reference
+            && command.generation > 1
+            && matches!(reply.told.what, Heard::Refused(_))
+        {
+            reply.told.what = Heard::CannotTell;
+        }
+        reply
+    }
+
+    /// Asks at a place that the asker has worked out itself, by the key, for whoever keeps its commands
+    /// elsewhere than in an outbox. How the answer is read is the configuration's.
+    pub async fn inquire(&self, inquiry: Inquiry<'_>) -> Reply<Heard> {
+        self.put(inquiry, AskedBy::Key).await
+    }
+
+    async fn put(&self, inquiry: Inquiry<'_>, by: AskedBy) -> Reply<Heard> {
+        let Inner { base, reading, finding, .. } = &*self.0;
+        let began = Instant::now();
+        let Inquiry { target, headers, body, key, time_max } = inquiry;
+        let cannot_tell = || plain(Heard::CannotTell);
+        let (Some(ours), Ok(target)) = (reading.compare.ours(body), base.target(target)) else {
             return cannot_tell();
         };
-        let ours = HttpRequest::decode(&command.request)
-            .and_then(|request| reading.compare.ours(&request.body));
-        let (Some(ours), Ok(target)) = (ours, base.target(&target)) else { return cannot_tell() };
-        let outgoing =
-            Outgoing { method: Method::GET, target, headers: HeaderMap::new(), body: Bytes::new() };
+        let outgoing = Outgoing { method: Method::GET, target, headers, body: Bytes::new() };
         let Some(outgoing) = self.signed(outgoing).await else { return cannot_tell() };
-        let time_max = question.time_max.saturating_sub(began.elapsed());
+        let time_max = time_max.saturating_sub(began.elapsed());
         let exchange = self.0.transport.exchange(base, outgoing, time_max).await;
         let Exchange::Answered(incoming) = exchange else { return cannot_tell() };
-        let key = command.key.to_string();
         answered(incoming, |incoming| {
-            let heard = finding.heard(reading, incoming, &Asked { ours: &ours, key: &key, by });
-            match (heard, by) {
-                // It may be an earlier command of the same action that was refused.
-                (Heard::Refused(_), AskedBy::Reference) if command.generation > 1 => {
-                    Heard::CannotTell
-                }
-                (heard, AskedBy::Key | AskedBy::Reference) => heard,
-            }
+            finding.heard(reading, incoming, &Asked { ours: &ours, key, by })
         })
     }
 

@@ -1,20 +1,23 @@
 //! Commands with a key: claimed, sent once, settled. The engine of `samekey` decides; here is what the
 //! call is, and what its end proves.
 
+use crate::ask::{Asking, is_of_credential, tell_of_credential};
 use crate::config::{Mark, OnRepeat, Outbound, RouteSettings};
 use crate::headers;
+use crate::refusal::Refusal;
 use crate::service::Front;
 use crate::upstream::Failed;
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Request, StatusCode, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use samekey::{
     BoxError, Call, Caller, External, Outcome, Problem, Reason, Response, header as keys,
 };
-use samekey_core::key::Key;
+use samekey_core::key::{Key, Org};
 use samekey_store::Ledger;
+use serde_json::Value;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -49,7 +52,7 @@ pub(crate) async fn run<S: Ledger>(
         if repeats {
             tell_of_repeat(route.route.name());
         }
-        let mut outcome = send(&front, &route, call, key.as_ref()).await;
+        let mut outcome = send(&front, &route, &org, call, key.as_ref()).await;
         if let (true, OnRepeat::Header, Ok(answer)) = (repeats, front.on_repeat, &mut outcome) {
             let notice = HeaderValue::from_static("same-command-other-key");
             answer.headers_mut().insert(NOTICE, notice);
@@ -79,19 +82,20 @@ type Answer = http::Response<Until>;
 async fn send(
     front: &Front,
     route: &RouteSettings,
+    org: &Org,
     call: Call,
     key: Option<&Key>,
 ) -> Result<Answer, Failed> {
     let outbound = outbound_key(route.outbound, &call, key);
     let (mut head, body) = call.into_request().into_parts();
-    headers::for_upstream(&mut head.headers, head.version);
-    head.version = Version::HTTP_11;
-    head.headers.insert(header::HOST, front.upstream.host());
-    // What is stored has to be readable for whoever sends the key again.
-    head.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    if let Ok(value) = HeaderValue::from_str(&outbound) {
-        head.headers.insert(keys::IDEMPOTENCY_KEY, value);
+    if let Asking::Again(request) = &route.asking {
+        if !request.prepare(&mut head.headers, route).await {
+            return Err(Failed::NeverReached);
+        }
+        front.identity.mark(&mut head.headers, org);
     }
+    headers::for_command(&mut head.headers, head.version, front.upstream.host(), &outbound);
+    head.version = Version::HTTP_11;
     let deadline = Instant::now() + route.timeout;
     let request = Request::from_parts(head, Full::new(body));
     let answer = front.upstream.send(request, route.timeout).await?;
@@ -119,6 +123,11 @@ fn bare(key: &Key) -> String {
 async fn judged(sent: Result<Answer, Failed>, route: &RouteSettings) -> Result<Outcome, BoxError> {
     let name = route.route.name();
     let failed = match sent {
+        // It speaks of the gateway, and a caller would take it for its own.
+        Ok(answer) if is_of_us(&answer, route) => {
+            tell_of_credential(name, answer.status().as_u16());
+            return Ok(Outcome::not_started(Refusal::CredentialRefused.into_response()));
+        }
         Ok(answer) if may_be_pending(&answer, route) => {
             return pending_or_final(answer, route.in_progress.as_ref()).await;
         }
@@ -137,13 +146,19 @@ async fn judged(sent: Result<Answer, Failed>, route: &RouteSettings) -> Result<O
     })
 }
 
+/// Whether the upstream refuses the credential that the gateway has put in place of the caller's.
+fn is_of_us(answer: &Answer, route: &RouteSettings) -> bool {
+    match &route.asking {
+        Asking::Again(_) => is_of_credential(answer.status().as_u16()),
+        Asking::Nobody | Asking::Status(_) => false,
+    }
+}
+
 /// Whether this could say that the key is open at the upstream: by a 409 of another samekey, or by the
 /// mark that the route declares.
 fn may_be_pending(answer: &Answer, route: &RouteSettings) -> bool {
-    let kind = answer.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let is_problem = kind.is_some_and(|kind| kind.starts_with(b"application/problem+json"));
     let marked = route.in_progress.as_ref().is_some_and(|mark| mark.status == answer.status());
-    (answer.status() == StatusCode::CONFLICT && is_problem) || marked
+    (answer.status() == StatusCode::CONFLICT && is_problem(answer.headers())) || marked
 }
 
 async fn pending_or_final(answer: Answer, mark: Option<&Mark>) -> Result<Outcome, BoxError> {
@@ -152,24 +167,68 @@ async fn pending_or_final(answer: Answer, mark: Option<&Mark>) -> Result<Outcome
         return Ok(Outcome::Unknown(Reason::ConnectionLost));
     };
     let bytes = collected.to_bytes();
-    let mark = mark.filter(|mark| mark.status == head.status);
-    if is_pending(&bytes, head.status, mark) {
-        return Ok(Outcome::Unknown(Reason::ServerError));
-    }
-    Ok(Outcome::finished(http::Response::from_parts(head, Full::new(bytes))))
+    Ok(match pending(&bytes, &head, mark) {
+        Some(Pending::AtWork | Pending::NotKept { .. } | Pending::Unclear) => {
+            Outcome::Unknown(Reason::ServerError)
+        }
+        Some(Pending::OtherContent) | None => {
+            Outcome::finished(http::Response::from_parts(head, Full::new(bytes)))
+        }
+    })
 }
 
-fn is_pending(document: &[u8], status: StatusCode, mark: Option<&Mark>) -> bool {
-    let Ok(document) = serde_json::from_slice::<serde_json::Value>(document) else { return false };
-    let code = document.get("code").and_then(serde_json::Value::as_str);
-    let is_ours = code.is_some_and(|code| code.starts_with(OUR_CODES));
-    let is_marked = mark.is_some_and(|mark| {
+/// What an answer says that is none, of the key alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pending {
+    /// The upstream is at work on it, or looks it up.
+    AtWork,
+    /// It ended with this status, and the answer was not kept.
+    NotKept { status: u16, location: Option<String> },
+    /// The key belongs to other content there.
+    OtherContent,
+    /// Nobody knows there either.
+    Unclear,
+}
+
+/// What another samekey says by its codes, or the upstream by the mark that the route declares.
+pub(crate) fn pending(
+    document: &[u8],
+    head: &http::response::Parts,
+    mark: Option<&Mark>,
+) -> Option<Pending> {
+    let document: Value = serde_json::from_slice(document).ok()?;
+    let is_marked = mark.filter(|mark| mark.status == head.status).is_some_and(|mark| {
         let found = document.pointer(&mark.pointer);
         found.is_some_and(|found| {
             mark.value.as_ref().is_none_or(|value| found.as_str() == Some(value.as_str()))
         })
     });
-    (status == StatusCode::CONFLICT && is_ours) || is_marked
+    if is_marked {
+        return Some(Pending::AtWork);
+    }
+    if !is_problem(&head.headers) {
+        return None;
+    }
+    let code = document.get("code").and_then(Value::as_str)?.strip_prefix(OUR_CODES)?;
+    match (head.status.as_u16(), code) {
+        (409, "in-progress" | "outcome-pending") => Some(Pending::AtWork),
+        (409, "response-not-kept") => {
+            let status = document.get("stored_status").and_then(Value::as_u64);
+            let location = document.get("stored_location").and_then(Value::as_str);
+            Some(Pending::NotKept {
+                status: status.and_then(|status| u16::try_from(status).ok()).unwrap_or(0),
+                location: location.map(str::to_owned),
+            })
+        }
+        (400 | 422, "key-reused") => Some(Pending::OtherContent),
+        (409, _) => Some(Pending::Unclear),
+        _ => None,
+    }
+}
+
+fn is_problem(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    kind.is_some_and(|kind| kind.starts_with(b"application/problem+json"))
 }
 
 /// An answer's body that has to be here in time, as far as it is kept. What is longer is only passed on,
@@ -236,10 +295,28 @@ mod tests {
 
     #[test]
     fn b56_only_our_codes_are_ours() {
-        let pending = |document: &[u8]| is_pending(document, StatusCode::CONFLICT, None);
-        assert!(pending(br#"{"type":"urn:samekey:in-progress","code":"samekey.in-progress"}"#));
-        for other in [&br#"{"code":"card_declined"}"#[..], br#"{"status":409}"#, b"[]", b""] {
-            assert!(!pending(other));
+        let problem = "application/problem+json; charset=utf-8";
+        let said = |status: u16, kind: &str, document: &str| {
+            let answer = http::Response::builder().status(status).header("content-type", kind);
+            pending(document.as_bytes(), &answer.body(()).unwrap().into_parts().0, None)
+        };
+        for (status, document, expected) in [
+            (409, r#"{"code":"samekey.in-progress"}"#, Some(Pending::AtWork)),
+            (409, r#"{"code":"samekey.outcome-pending"}"#, Some(Pending::AtWork)),
+            (409, r#"{"code":"samekey.outcome-unknown"}"#, Some(Pending::Unclear)),
+            (422, r#"{"code":"samekey.key-reused"}"#, Some(Pending::OtherContent)),
+            (422, r#"{"code":"samekey.in-progress"}"#, None),
+            (409, r#"{"code":"card_declined"}"#, None),
+            (409, r#"{"status":409}"#, None),
+            (409, "[]", None),
+            (409, "", None),
+        ] {
+            assert_eq!(said(status, problem, document), expected, "{status} {document}");
+            assert_eq!(said(status, "application/json", document), None);
         }
+        let not_kept =
+            r#"{"code":"samekey.response-not-kept","stored_status":201,"stored_location":"/1"}"#;
+        let location = Some("/1".to_owned());
+        assert_eq!(said(409, problem, not_kept), Some(Pending::NotKept { status: 201, location }));
     }
 }

@@ -2,12 +2,14 @@
 //!
 //! Flags and variables are the command's business and come in as [`Overrides`].
 
+mod ask;
 mod route;
 mod source;
 mod tenants;
 
 pub(crate) use route::{Mark, Outbound, RouteSettings};
 
+use crate::ask::Asking;
 use crate::error::Error;
 use crate::identity::{Identity, ONLY_ORG, Way};
 use http::Uri;
@@ -24,7 +26,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// How many routes one gateway has at the most; they are looked through one by one.
 const ROUTES_MAX: usize = 1_000;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "upstream",
     "listen",
     "admin",
@@ -37,6 +39,7 @@ const KEYS: [&str; 13] = [
     "default",
     "route",
     "token",
+    "jwt",
     "trusted_proxies",
 ];
 const LIMIT_KEYS: [&str; 7] = [
@@ -115,6 +118,13 @@ pub(crate) struct Target {
     pub(crate) port: u16,
 }
 
+impl Target {
+    /// Its address as a URL.
+    fn base_url(&self) -> String {
+        format!("http://{}", self.authority)
+    }
+}
+
 /// Everything that a gateway is told, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -140,8 +150,10 @@ impl Settings {
         let source = Source { name, text };
         let parsed = source.parse()?;
         let top = Section::new(source, "", &parsed, &KEYS)?;
+        let target = upstream(&top, overrides)?;
+        let routes = routes(&top, &target)?;
         let settings = Settings {
-            target: upstream(&top, overrides)?,
+            target,
             listen: address(&top, "listen", overrides.listen.as_deref(), Some(LISTEN_DEFAULT))?
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
             admin: address(&top, "admin", overrides.admin.as_deref(), None)?,
@@ -165,9 +177,10 @@ impl Settings {
             repeats_window: Duration::from_millis(
                 top.number("repeats_window_ms", 1..=HOUR_MS)?.unwrap_or(60_000),
             ),
-            routes: routes(&top)?,
+            routes,
         };
         settings.refuse_shared_keys(&top)?;
+        settings.refuse_borrowed_credentials(&top)?;
         Ok(settings)
     }
 
@@ -175,7 +188,7 @@ impl Settings {
     fn refuse_shared_keys(&self, top: &Section<'_>) -> Result<(), Error> {
         let many = match self.identity.way {
             Way::One(_) => false,
-            Way::Tokens(_) | Way::Proxy(_) => true,
+            Way::Tokens(_) | Way::Jwt(_) | Way::Proxy(_) => true,
         };
         let same = self.routes.iter().find(|route| route.outbound == Outbound::Same);
         match same {
@@ -190,18 +203,41 @@ impl Settings {
         }
     }
 
+    /// Where the gateway sends its own credential, whoever reaches it acts with that.
+    fn refuse_borrowed_credentials(&self, top: &Section<'_>) -> Result<(), Error> {
+        let is_said = match self.identity.way {
+            Way::One(_) => top.has("org"),
+            Way::Tokens(_) | Way::Jwt(_) | Way::Proxy(_) => true,
+        };
+        let borrowing = self.routes.iter().find(|route| match route.asking {
+            Asking::Again(_) => true,
+            Asking::Nobody | Asking::Status(_) => false,
+        });
+        match borrowing {
+            Some(route) if !is_said => Err(top.fault(
+                "org",
+                format!(
+                    "is missing; commands of route {:?} are sent with the gateway's own credential, so whoever reaches the gateway acts with it: say who may by [[token]], [jwt] or trusted_proxies, or write org = \"NAME\" if everybody who reaches it may",
+                    route.route.name()
+                ),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Where the ledger is.
     pub fn database(&self) -> &str {
         &self.database
     }
 }
 
-fn routes(top: &Section<'_>) -> Result<Vec<RouteSettings>, Error> {
+fn routes(top: &Section<'_>, target: &Target) -> Result<Vec<RouteSettings>, Error> {
+    let upstream = target.base_url();
     let mut known = vec!["name", "path", "methods"];
     known.extend(route::POLICY_KEYS);
     let mut routes: Vec<RouteSettings> = Vec::new();
     for section in top.sections("route", &known)? {
-        let route = RouteSettings::of(&section)?;
+        let route = RouteSettings::of(&section, &upstream)?;
         if routes.iter().any(|other| other.route.name() == route.route.name()) {
             return Err(section.fault(
                 "name",
@@ -214,7 +250,7 @@ fn routes(top: &Section<'_>) -> Result<Vec<RouteSettings>, Error> {
         return Err(top.fault("route", format!("there are more than {ROUTES_MAX}; write fewer")));
     }
     routes.push(match top.section("default", &route::POLICY_KEYS)? {
-        Some(section) => RouteSettings::default_of(&section)?,
+        Some(section) => RouteSettings::default_of(&section, &upstream)?,
         None => RouteSettings::plain()?,
     });
     Ok(routes)

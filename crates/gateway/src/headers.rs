@@ -1,7 +1,8 @@
 //! Which headers travel through a proxy, and which belong to one connection (RFC 9110, section 7.6).
 
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, HOST, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, Version};
 use std::net::IpAddr;
@@ -60,6 +61,17 @@ pub(crate) fn for_upstream(headers: &mut HeaderMap, version: Version) {
     headers.remove(samekey::header::IDEMPOTENT_REPLAYED);
     join_cookies(headers);
     add_via(headers, version);
+}
+
+/// Makes a command's headers ready, whose answer is going to be stored.
+pub(crate) fn for_command(headers: &mut HeaderMap, version: Version, host: HeaderValue, key: &str) {
+    for_upstream(headers, version);
+    headers.insert(HOST, host);
+    // What is stored has to be readable for whoever sends the key again.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if let Ok(key) = HeaderValue::from_str(key) {
+        headers.insert(samekey::header::IDEMPOTENCY_KEY, key);
+    }
 }
 
 /// Takes away what only a trusted proxy may say about the way of a request.

@@ -1,6 +1,7 @@
-//! Whose request is it? One organisation for all, a table of bearer tokens, or a header that only a
-//! trusted proxy may set.
+//! Whose request is it? One organisation for all, a table of bearer tokens, tokens that somebody else has
+//! signed, or a header that only a trusted proxy may set.
 
+use crate::jwt::Verifier;
 use crate::refusal::Refusal;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use ipnet::IpNet;
@@ -30,6 +31,8 @@ pub(crate) enum Way {
     One(Org),
     /// By a bearer token.
     Tokens(Vec<Token>),
+    /// By a JSON Web Token.
+    Jwt(Verifier),
     /// By the organisation header, from these addresses alone.
     Proxy(Vec<IpNet>),
 }
@@ -46,6 +49,7 @@ impl fmt::Debug for Identity {
         f.write_str(match self.way {
             Way::One(_) => "Identity(one organisation)",
             Way::Tokens(_) => "Identity(tokens)",
+            Way::Jwt(_) => "Identity(signed tokens)",
             Way::Proxy(_) => "Identity(trusted proxy)",
         })
     }
@@ -65,7 +69,7 @@ impl Identity {
                 let peer = peer.to_canonical();
                 networks.iter().any(|network| network.contains(&peer))
             }
-            Way::One(_) | Way::Tokens(_) => false,
+            Way::One(_) | Way::Tokens(_) | Way::Jwt(_) => false,
         }
     }
 
@@ -76,6 +80,10 @@ impl Identity {
             Way::Tokens(tokens) => bearer(headers)
                 .and_then(|token| find(tokens, token))
                 .ok_or(Refusal::Unauthenticated),
+            Way::Jwt(verifier) => {
+                let token = bearer(headers).ok_or(Refusal::Unauthenticated)?;
+                verifier.caller(token).ok_or(Refusal::TokenInvalid)
+            }
             Way::Proxy(_) if !self.trusts(peer) => Err(Refusal::Unidentified),
             Way::Proxy(_) => only(headers, &self.org_header)
                 .and_then(|org| Org::new(org).ok())
@@ -85,12 +93,12 @@ impl Identity {
     }
 
     /// Replaces what a client says about its organisation by what was verified.
-    pub(crate) fn mark(&self, headers: &mut HeaderMap, caller: &Caller) {
+    pub(crate) fn mark(&self, headers: &mut HeaderMap, org: &Org) {
         headers.remove(&self.org_header);
         match self.way {
             Way::One(_) => {}
-            Way::Tokens(_) | Way::Proxy(_) => {
-                if let Ok(value) = HeaderValue::from_str(caller.org.as_str()) {
+            Way::Tokens(_) | Way::Jwt(_) | Way::Proxy(_) => {
+                if let Ok(value) = HeaderValue::from_str(org.as_str()) {
                     headers.insert(self.org_header.clone(), value);
                 }
             }
@@ -184,9 +192,9 @@ mod tests {
         let org = Org::new("alpha").unwrap();
         let mut given = headers(&[("x-org", "b"), ("x-org", "c")]);
         let tokens = Identity { way: Way::Tokens(Vec::new()), org_header: ORG_HEADER };
-        tokens.mark(&mut given, &Caller::of(org.clone()));
+        tokens.mark(&mut given, &org);
         assert_eq!(given.get_all("x-org").iter().collect::<Vec<_>>(), ["alpha"]);
-        Identity::one(org.clone()).mark(&mut given, &Caller::of(org));
+        Identity::one(org.clone()).mark(&mut given, &org);
         assert!(given.is_empty());
     }
 }

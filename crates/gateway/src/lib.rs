@@ -5,13 +5,17 @@
 //! constant memory. What is decided about a key is decided by the library `samekey`; this crate is HTTP
 //! around it: which requests are commands, whose they are, how they travel.
 //!
-//! What it does not do: it never sends anything twice, follows no redirect, asks no upstream what became
-//! of a command (a person decides, with `samekey keys`), speaks no TLS, and upgrades no connection. It
-//! reads no environment variable, sets up no log and no metrics recorder: `samekey gateway` does.
+//! Where the answer of a command is lost, the upstream is asked what became of it, if the settings say how;
+//! else a person decides, with `samekey keys`.
 //!
-//! Read next: `service.rs`, which every request passes, then `command.rs` and `upstream.rs`.
+//! What it does not do: it never sends a command twice, but to an upstream that was declared to deduplicate;
+//! it follows no redirect, speaks no TLS, and upgrades no connection. It reads no environment variable but the
+//! upstream's credential, sets up no log and no metrics recorder: `samekey gateway` does.
+//!
+//! Read next: `service.rs`, which every request passes, then `command.rs`, `upstream.rs`, and `ask.rs`.
 
 mod admin;
+mod ask;
 mod command;
 mod config;
 mod document;
@@ -19,6 +23,7 @@ mod error;
 mod forward;
 mod headers;
 mod identity;
+mod jwt;
 mod open;
 mod pace;
 mod path;

@@ -1,7 +1,8 @@
 //! From settings to a gateway that serves: the ledger, the routes on it, the listeners.
 
 use crate::admin::{Admin, Metrics};
-use crate::config::{Limits, RouteSettings, Settings};
+use crate::ask::{Asker, Asking};
+use crate::config::{Limits, Settings};
 use crate::error::{Error, Kind};
 use crate::serve::{Handler, listen, serve};
 use crate::service::{Front, Service};
@@ -62,8 +63,11 @@ impl Gateway {
     /// Opens the ledger, creates its tables where they are missing, and listens.
     ///
     /// # Errors
-    /// A ledger or an address that cannot be used.
+    /// A ledger or an address that cannot be used, or a credential that is not to be had.
     pub async fn open(self) -> Result<Ready, Error> {
+        for settings in &self.settings.routes {
+            settings.check_credential().await?;
+        }
         let address = Address::parse(&self.settings.database).map_err(|error| store(&error))?;
         let running = match address {
             Address::Postgres(url) => {
@@ -93,18 +97,26 @@ impl Gateway {
             setup = setup.outbound_secret(secret);
         }
         let engine = Engine::with(ledger, setup);
+        let front = Front::new(&self.settings)
+            .map_err(|error| Error::new(Kind::Settings, error.to_string()))?;
+        let front = Arc::new(front);
         let mut externals = Vec::new();
-        for RouteSettings { route, .. } in &self.settings.routes {
-            let external = External::opaque(&engine, route.clone()).await;
+        for settings in &self.settings.routes {
+            let route = settings.route.clone();
+            let external = match &settings.asking {
+                Asking::Nobody => External::opaque(&engine, route).await,
+                Asking::Status(_) | Asking::Again(_) => {
+                    let asker = Asker { front: Arc::clone(&front), settings: settings.clone() };
+                    External::asking(&engine, route, asker).await
+                }
+            };
             externals.push(external.map_err(|fault| Error::new(Kind::Store, fault.to_string()))?);
         }
         let recoveries =
             externals.iter().map(|it| it.spawn_recovery(RecoveryPlan::default())).collect();
         let sweeper = engine.spawn_sweeper(SweepPlan::default());
-        let front = Front::new(&self.settings)
-            .map_err(|error| Error::new(Kind::Settings, error.to_string()))?;
         let routes = self.settings.routes.clone();
-        let service = Arc::new(Service { front: Arc::new(front), routes, externals });
+        let service = Arc::new(Service { front, routes, externals });
         Ok(Started { engine, service, _recoveries: recoveries, _sweeper: sweeper })
     }
 }

@@ -18,7 +18,8 @@ pub(crate) struct Pattern {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Segment {
     Literal(String),
-    Any,
+    /// Any one, by its name.
+    Any(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,27 +64,45 @@ impl Pattern {
 
     /// Whether it covers this path, byte by byte.
     pub(crate) fn covers(&self, path: &str) -> bool {
-        let Some(path) = path.strip_prefix('/') else { return false };
-        let mut given = path.split('/');
+        self.captured(path).is_some()
+    }
+
+    /// The segments of this path that have names, in the order of [`Pattern::names`]; nothing where it is not
+    /// covered.
+    pub(crate) fn captured<'p>(&self, path: &'p str) -> Option<Vec<&'p str>> {
+        let mut given = path.strip_prefix('/')?.split('/');
+        let mut captured = Vec::new();
         for segment in &self.segments {
-            let Some(given) = given.next() else { return false };
+            let given = given.next()?;
             match segment {
                 Segment::Literal(literal) if literal == given => {}
-                Segment::Any if !given.is_empty() => {}
-                Segment::Literal(_) | Segment::Any => return false,
+                Segment::Any(_) if !given.is_empty() => captured.push(given),
+                Segment::Literal(_) | Segment::Any(_) => return None,
             }
         }
-        match self.rest {
+        let all = match self.rest {
             Rest::Nothing => given.next().is_none(),
             Rest::Anything => given.next().is_some(),
-        }
+        };
+        all.then_some(captured)
+    }
+
+    /// The names that stand in it.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let names = self.segments.iter().filter_map(|segment| match segment {
+            Segment::Literal(_) => None,
+            Segment::Any(name) => Some(name.as_str()),
+        });
+        names.collect()
     }
 }
 
 fn segment(text: &str) -> Result<Segment, &str> {
     let named = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     match named {
-        Some(name) if !name.is_empty() && !name.contains(['{', '}']) => Ok(Segment::Any),
+        Some(name) if !name.is_empty() && !name.contains(['{', '}']) => {
+            Ok(Segment::Any(name.to_owned()))
+        }
         Some(_) => Err(text),
         None if text.contains(['{', '}', '*']) => Err(text),
         None => Ok(Segment::Literal(text.to_owned())),
@@ -155,6 +174,15 @@ mod tests {
         assert!(!covers("/v1/*", "/v10/a"));
         assert!(covers("/*", "/"));
         assert!(covers("/", "/"));
+    }
+
+    #[test]
+    fn named_segments_are_captured_as_they_came() {
+        let pattern = Pattern::parse("/shops/{shop}/orders/{order}/*").unwrap();
+        assert_eq!(pattern.names(), ["shop", "order"]);
+        let captured = pattern.captured("/shops/a%2Fb/orders/1/x/y");
+        assert_eq!(captured, Some(vec!["a%2Fb", "1"]));
+        assert_eq!(pattern.captured("/shops/a/orders/1"), None);
     }
 
     #[test]

@@ -12,12 +12,16 @@ use serde_json::json;
 pub(crate) enum Refusal {
     /// No token, or none that is known.
     Unauthenticated,
+    /// A token that proves nothing.
+    TokenInvalid,
     /// A trusted proxy named no organisation, or somebody else than a trusted proxy called.
     Unidentified,
     /// A path that an upstream might read as one of another route.
     AmbiguousPath,
     /// No path, such as `*` or the target of CONNECT, or an HTTP/1.1 request without its one Host.
     BadTarget,
+    /// The upstream does not accept the gateway's own credential.
+    CredentialRefused,
     /// The upstream took too long; for a method that may be sent again.
     UpstreamSlow,
     /// The upstream broke off; for a method that may be sent again.
@@ -42,6 +46,13 @@ impl Refusal {
                 "Nothing was looked up and nothing ran: send Authorization: Bearer with a token of this gateway.",
                 false,
             ),
+            Refusal::TokenInvalid => (
+                StatusCode::UNAUTHORIZED,
+                "unauthenticated",
+                "The bearer token is not valid",
+                "Nothing was looked up and nothing ran: get a new token from its issuer; it may be over, or for somebody else.",
+                false,
+            ),
             Refusal::Unidentified => (
                 StatusCode::UNAUTHORIZED,
                 "unidentified",
@@ -62,6 +73,13 @@ impl Refusal {
                 "The target of this request is not a path on one host",
                 "Nothing ran: send a path that begins with '/' and exactly one Host.",
                 false,
+            ),
+            Refusal::CredentialRefused => (
+                StatusCode::BAD_GATEWAY,
+                "credential-refused",
+                "The upstream does not accept this gateway",
+                "Nothing ran, and your own credentials are not meant: contact the operator of this service, then send the same request with the same key again.",
+                true,
             ),
             Refusal::UpstreamSlow => (
                 StatusCode::GATEWAY_TIMEOUT,
@@ -109,9 +127,14 @@ impl Refusal {
         put(samekey::header::STRIPE_SHOULD_RETRY, if again { "true" } else { "false" });
         match self {
             Refusal::Unauthenticated => put(header::WWW_AUTHENTICATE, "Bearer"),
+            // RFC 6750, section 3.1.
+            Refusal::TokenInvalid => {
+                put(header::WWW_AUTHENTICATE, "Bearer error=\"invalid_token\"");
+            }
             Refusal::Unidentified
             | Refusal::AmbiguousPath
             | Refusal::BadTarget
+            | Refusal::CredentialRefused
             | Refusal::UpstreamSlow
             | Refusal::UpstreamBroke => {}
         }

@@ -31,7 +31,7 @@ pub(crate) struct Front {
     pub(crate) limits: Limits,
     pub(crate) on_repeat: OnRepeat,
     pub(crate) repeats: Repeats,
-    identity: Identity,
+    pub(crate) identity: Identity,
     document: Bytes,
     started: Instant,
     /// When the log was told last of commands without a key, in milliseconds since the start, plus one.
@@ -119,7 +119,7 @@ impl<S: Ledger> Service<S> {
         if !front.identity.trusts(peer.ip()) {
             headers::strip_way(request.headers_mut());
         }
-        front.identity.mark(request.headers_mut(), &caller);
+        front.identity.mark(request.headers_mut(), &caller.org);
         headers::add_way(request.headers_mut(), peer.ip(), host.as_ref());
         let found = find(&self.routes, request.method(), request.uri().path());
         let number = match found {

@@ -86,8 +86,8 @@ impl Credential {
         }))
     }
 
-    /// The header as it is now; nothing where there is no credential.
-    pub(super) async fn header(&self) -> Option<(HeaderName, HeaderValue)> {
+    /// The header as it is now; nothing where there is no credential. Its value is marked as sensitive.
+    pub async fn header(&self) -> Option<(HeaderName, HeaderValue)> {
         let secret = match &self.source {
             Source::Environment(name) => SecretString::from(std::env::var(name).ok()?),
             Source::Lookup(look_up) => look_up()?,

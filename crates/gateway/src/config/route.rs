@@ -1,6 +1,8 @@
 //! One route of the settings: where it is, what its policy is, how its key travels on.
 
+use super::ask::{self, Around};
 use super::source::Section;
+use crate::ask::Asking;
 use crate::error::Error;
 use crate::path::Pattern;
 use http::Method;
@@ -23,7 +25,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const HOUR_MS: u64 = 3_600_000;
 
 /// What the policy of a route may say.
-pub(super) const POLICY_KEYS: [&str; 19] = [
+pub(super) const POLICY_KEYS: [&str; 26] = [
     "key",
     "on_mismatch",
     "mismatch_status",
@@ -43,6 +45,13 @@ pub(super) const POLICY_KEYS: [&str; 19] = [
     "kept_bytes_max",
     "keep_headers",
     "in_progress",
+    "credential",
+    "ask",
+    "answer",
+    "recovered",
+    "key_life_s",
+    "stored_refusals",
+    "questions_max",
 ];
 const MARK_KEYS: [&str; 3] = ["status", "pointer", "value"];
 
@@ -77,6 +86,8 @@ pub(crate) struct RouteSettings {
     /// How long the upstream may take for a command's answer.
     pub(crate) timeout: Duration,
     pub(crate) in_progress: Option<Mark>,
+    /// Who is asked what became of a command.
+    pub(crate) asking: Asking,
 }
 
 impl RouteSettings {
@@ -91,16 +102,20 @@ impl RouteSettings {
             outbound: Outbound::Hmac,
             timeout: TIMEOUT_DEFAULT,
             in_progress: None,
+            asking: Asking::Nobody,
         })
     }
 
     /// The default route with what the settings say of it.
-    pub(super) fn default_of(section: &Section<'_>) -> Result<RouteSettings, Error> {
-        RouteSettings::read(section, DEFAULT_NAME, None, commands())
+    pub(super) fn default_of(
+        section: &Section<'_>,
+        upstream: &str,
+    ) -> Result<RouteSettings, Error> {
+        RouteSettings::read(section, upstream, DEFAULT_NAME, None, commands())
     }
 
-    /// A route with a name and a path.
-    pub(super) fn of(section: &Section<'_>) -> Result<RouteSettings, Error> {
+    /// A route with a name and a path, before the upstream of this address.
+    pub(super) fn of(section: &Section<'_>, upstream: &str) -> Result<RouteSettings, Error> {
         let name = section.required("name")?;
         if name == DEFAULT_NAME {
             return Err(section.fault(
@@ -122,11 +137,22 @@ impl RouteSettings {
             None => commands(),
             Some(names) => methods(section, &names)?,
         };
-        RouteSettings::read(section, name, Some(pattern), methods)
+        RouteSettings::read(section, upstream, name, Some(pattern), methods)
+    }
+
+    /// Whether the credential for the upstream is to be had now, so that an operator hears of it at the start
+    /// and not with the first lost answer.
+    pub(crate) async fn check_credential(&self) -> Result<(), Error> {
+        let Some(credential) = self.asking.credential() else { return Ok(()) };
+        credential
+            .check()
+            .await
+            .map_err(|error| Error::settings(format!("route {:?}: {error}", self.route.name())))
     }
 
     fn read(
         section: &Section<'_>,
+        upstream: &str,
         name: &str,
         pattern: Option<Pattern>,
         methods: Vec<Method>,
@@ -144,8 +170,10 @@ impl RouteSettings {
                 ),
             ));
         }
-        let route = Route::new(name, choices)
-            .map_err(|fault| section.fault(key_of(fault.choice), fault))?;
+        let route = Route::new(name, choices).map_err(|fault| {
+            ask::fault(section, fault.choice, &fault.to_string())
+                .unwrap_or_else(|| section.fault(key_of(fault.choice), fault))
+        })?;
         let kept_bytes_max = match section.number("kept_bytes_max", 0..=KEPT_BYTES_MAX_MAX)? {
             Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
             None => Keep::default().body_bytes_max(),
@@ -157,8 +185,11 @@ impl RouteSettings {
             .choice("outbound_key", &[("hmac", Outbound::Hmac), ("same", Outbound::Same)])?
             .unwrap_or(Outbound::Hmac);
         let in_progress = mark(section)?;
+        let around =
+            Around { pattern: pattern.as_ref(), in_progress: in_progress.as_ref(), upstream };
+        let asking = ask::asking(section, &around)?;
         let route = route.keeping(keep);
-        Ok(RouteSettings { pattern, methods, route, outbound, timeout, in_progress })
+        Ok(RouteSettings { pattern, methods, route, outbound, timeout, in_progress, asking })
     }
 }
 
@@ -257,14 +288,9 @@ fn choices(section: &Section<'_>, pattern: &Option<Pattern>) -> Result<Choices, 
     {
         choices.rerun = rerun;
     }
-    match section.text("counterparty")? {
-        None | Some("opaque") => {}
-        Some(other) => {
-            return Err(section.fault(
-                "counterparty",
-                format!("found {other:?}; this version asks no upstream, so a person decides about what is unknown: write \"opaque\" or leave it out"),
-            ));
-        }
+    choices.counterparty = ask::counterparty(section)?;
+    if let Some(questions) = section.number("questions_max", 1..=u64::from(u32::MAX))? {
+        choices.questions_max = u32::try_from(questions).unwrap_or(u32::MAX);
     }
     if let Some(bind) = section.flag("bind_principal")? {
         choices.bind_principal = bind;

@@ -181,6 +181,35 @@ impl<'a> Section<'a> {
         Ok(Some(texts))
     }
 
+    /// A list of whole numbers within bounds.
+    pub(super) fn numbers(
+        &self,
+        key: &str,
+        bounds: RangeInclusive<u16>,
+    ) -> Result<Option<Vec<u16>>, Error> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let (least, most) = (bounds.start(), bounds.end());
+        let expected = format!("a list of whole numbers from {least} to {most}");
+        let Some(list) = value.as_array() else { return Err(self.wrong(key, value, &expected)) };
+        let mut numbers = Vec::new();
+        for one in list.iter() {
+            let one = one.get_ref();
+            let number = one
+                .as_integer()
+                .and_then(|integer| u16::from_str_radix(integer.as_str(), integer.radix()).ok());
+            let number = number.filter(|number| bounds.contains(number));
+            numbers.push(number.ok_or_else(|| {
+                self.fault(key, format!("found another value; expected {expected}"))
+            })?);
+        }
+        Ok(Some(numbers))
+    }
+
+    /// Whether a key stands in it.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.value(key).is_some()
+    }
+
     /// A table within this one.
     pub(super) fn section(&self, key: &str, known: &[&str]) -> Result<Option<Section<'a>>, Error> {
         let found = self.table.iter().find(|(name, _)| name.get_ref().as_ref() == key);

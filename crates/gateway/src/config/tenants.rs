@@ -4,33 +4,44 @@ use super::one_org;
 use super::source::Section;
 use crate::error::Error;
 use crate::identity::{Identity, ORG_HEADER, Token, Way};
+use crate::jwt::{Claims, Verifier};
 use http::HeaderName;
 use ipnet::IpNet;
 use samekey::Caller;
 use samekey_core::key::Org;
 use std::net::IpAddr;
 
+const JWT_KEYS: [&str; 5] = ["key", "org_claim", "principal_claim", "audience", "issuer"];
 const TOKEN_KEYS: [&str; 3] = ["sha256", "org", "principal"];
 /// Headers whose meaning is fixed, so that none of them can name an organisation.
 const TAKEN: [&str; 5] =
     ["authorization", "host", "idempotency-key", "connection", "content-length"];
 
-/// One way of `org`, `[[token]]` and `trusted_proxies`.
+/// One way of `org`, `[[token]]`, `[jwt]` and `trusted_proxies`.
 pub(super) fn identity(top: &Section<'_>) -> Result<Identity, Error> {
     let tokens = top.sections("token", &TOKEN_KEYS)?;
     let proxies = top.texts("trusted_proxies")?;
-    let mut identity = match (tokens.is_empty(), proxies) {
-        (true, None) => one_org(top)?,
-        (false, Some(_)) => {
+    let jwt = top.section("jwt", &JWT_KEYS)?;
+    let way = match (tokens.is_empty(), proxies, jwt) {
+        (true, None, None) => None,
+        (false, None, None) => Some(Way::Tokens(table(&tokens)?)),
+        (true, Some(proxies), None) => Some(Way::Proxy(networks(top, &proxies)?)),
+        (true, None, Some(jwt)) => Some(Way::Jwt(verifier(&jwt)?)),
+        (_, Some(_), _) => {
             return Err(top.fault(
                 "trusted_proxies",
-                "and [[token]] both say whose a request is; keep one of them",
+                "and [[token]] or [jwt] both say whose a request is; keep one of them",
             ));
         }
-        (false, None) => Identity { way: Way::Tokens(table(&tokens)?), org_header: ORG_HEADER },
-        (true, Some(proxies)) => {
-            Identity { way: Way::Proxy(networks(top, &proxies)?), org_header: ORG_HEADER }
+        (false, None, Some(_)) => {
+            return Err(
+                top.fault("jwt", "and [[token]] both say whose a request is; keep one of them")
+            );
         }
+    };
+    let mut identity = match way {
+        None => one_org(top)?,
+        Some(way) => Identity { way, org_header: ORG_HEADER },
     };
     if !matches!(identity.way, Way::One(_)) && top.text("org")?.is_some() {
         return Err(top.fault(
@@ -49,6 +60,30 @@ pub(super) fn identity(top: &Section<'_>) -> Result<Identity, Error> {
             })?;
     }
     Ok(identity)
+}
+
+fn verifier(section: &Section<'_>) -> Result<Verifier, Error> {
+    let path = section.required("key")?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        section.fault(
+            "key",
+            format!("{path} cannot be read: {error}; name a file with the issuer's public key"),
+        )
+    })?;
+    let word = |key: &str| -> Result<Option<String>, Error> {
+        match section.text(key)? {
+            Some("") => Err(section.fault(key, "found an empty text; write one, or leave it out")),
+            text => Ok(text.map(str::to_owned)),
+        }
+    };
+    let claims = Claims {
+        org: section.required("org_claim")?.to_owned(),
+        principal: word("principal_claim")?,
+        audience: word("audience")?,
+        issuer: word("issuer")?,
+    };
+    Verifier::new(&text, claims)
+        .map_err(|sentence| section.fault("key", format!("{path}: {sentence}")))
 }
 
 fn table(sections: &[Section<'_>]) -> Result<Vec<Token>, Error> {

@@ -58,6 +58,15 @@ impl Ask {
     pub async fn send(&self, address: SocketAddr) -> Answer {
         Answer::parse(&exchange(address, &self.bytes()).await)
     }
+
+    /// The same; nothing where no whole answer came.
+    pub async fn try_send(&self, address: SocketAddr) -> Option<Answer> {
+        let mut stream = TcpStream::connect(address).await.ok()?;
+        stream.write_all(&self.bytes()).await.ok()?;
+        let mut bytes = Vec::new();
+        while matches!(stream.read_buf(&mut bytes).await, Ok(read) if read > 0) {}
+        Answer::whole(&bytes)
+    }
 }
 
 /// Sends these bytes and reads until the other side ends the connection.
@@ -110,6 +119,16 @@ impl Answer {
         let rest = &bytes[length..];
         let body = if chunked { dechunked(rest) } else { rest.to_vec() };
         Answer { status, headers, body }
+    }
+
+    /// An answer whose end is known to have come.
+    fn whole(bytes: &[u8]) -> Option<Answer> {
+        let mut headers = [httparse::EMPTY_HEADER; 128];
+        let parsed = httparse::Response::new(&mut headers).parse(bytes);
+        let Ok(httparse::Status::Complete(_)) = parsed else { return None };
+        let answer = Answer::parse(bytes);
+        let length = answer.one("content-length")?.parse::<usize>().ok()?;
+        (answer.body.len() == length).then_some(answer)
     }
 
     pub fn all(&self, name: &str) -> Vec<&str> {

@@ -4,10 +4,13 @@
 // Helpers beside the tests may panic as the tests do.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
 
+mod asking;
 mod backend;
 mod basics;
+mod chaos;
 mod client;
 mod concurrency;
+mod contract;
 mod endings;
 mod http2;
 mod pages;

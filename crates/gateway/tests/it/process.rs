@@ -129,6 +129,64 @@ async fn own_process_t101_t102_no_secret_is_in_the_log_and_each_line_is_json() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn own_process_t101_the_credential_of_the_upstream_is_shown_to_nobody() {
+    const SETTINGS: &str = "org = \"shop\"\n[default]\ncounterparty = \"dedups\"\nkey_life_s = 86400\n\
+        lease_ms = 1500\ntimeout_ms = 1000\nin_progress = { status = 409, pointer = \"/e\" }\n\
+        credential = { environment = \"UPSTREAM_KEY\", header = \"X-Api-Key\", prefix = \"\" }\n";
+    // It says back whatever it was told, and loses its first answer.
+    let backend = Backend::playing(|seen, number| match number {
+        1 => Reply::Last(Vec::new()),
+        _ => Reply::Bytes(crate::backend::answer("201 Created", &[], &seen.body)),
+    });
+    let (backend, folder) = (backend.await, tempfile::tempdir().unwrap());
+    let file = folder.path().join("samekey.toml");
+    let ledger = folder.path().join("ledger.db");
+    let database = format!("sqlite:{}", ledger.display());
+    let text = format!("listen = \"127.0.0.1:0\"\ndatabase = {database:?}\n{SETTINGS}");
+    std::fs::write(&file, text).unwrap();
+    let program = Program::built("samekey")
+        .unwrap()
+        .args(["gateway", "--config"])
+        .arg(&file)
+        .env("SAMEKEY_UPSTREAM", format!("http://{}", backend.address))
+        .env("SAMEKEY_LOG", "trace");
+    let refused = program.run(PATIENCE).unwrap();
+    assert_eq!(refused.code(), Some(2));
+    assert!(
+        refused.stderr.contains("the environment variable UPSTREAM_KEY is not set"),
+        "{}",
+        refused.stderr
+    );
+    let mut process = program.env("UPSTREAM_KEY", "canary-credential").start().unwrap();
+    let address = process.address().unwrap();
+    let ask = Ask::post("/orders", "k", "{}").header("X-Api-Key: theirs");
+    let first = ask.send(address).await;
+    assert_eq!(first.code(), "samekey.outcome-pending");
+    backend.wait_for(2).await;
+    let until = Instant::now() + PATIENCE;
+    let mut told = ask.send(address).await;
+    while told.status != 201 {
+        assert!(Instant::now() < until, "{told:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        told = ask.send(address).await;
+    }
+    for seen in backend.seen() {
+        assert_eq!(seen.one("x-api-key"), Some("canary-credential"));
+    }
+    process.terminate().unwrap();
+    let ended = process.wait(PATIENCE).unwrap();
+    let mut written = vec![ended.stdout.into_bytes(), ended.stderr.into_bytes()];
+    for name in ["ledger.db", "ledger.db-wal"] {
+        written.extend(std::fs::read(folder.path().join(name)).ok());
+    }
+    written.extend([first.body, told.body]);
+    for bytes in written {
+        let shown = String::from_utf8_lossy(&bytes);
+        assert!(!shown.contains("canary-credential"), "{shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn own_cluster_b37_without_its_ledger_nothing_runs() {
     let mut cluster = tokio::task::block_in_place(|| Cluster::start(Options::new())).unwrap();
     let url = cluster.create_database("ledger").unwrap();

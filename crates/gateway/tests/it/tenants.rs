@@ -75,6 +75,44 @@ async fn t87_b14_without_a_known_token_nothing_is_looked_up(kind: Kind) {
     assert_eq!(world.backend.effects(), 1);
 }
 
+async fn t85_t87_b13_b14_organisations_by_signed_tokens(kind: Kind) {
+    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), pair.public_key_pem()).unwrap();
+    let settings = format!(
+        "[jwt]\nkey = {:?}\norg_claim = \"tenant\"\nprincipal_claim = \"sub\"\naudience = \"shop\"\n",
+        file.path().display().to_string()
+    );
+    let world = World::with(kind, telling().await, &settings).await;
+    let pem = pair.serialize_pem();
+    let by = |org: &str, sub: &str, lasts: i64| {
+        let now = i64::try_from(jsonwebtoken::get_current_timestamp()).unwrap();
+        let claims =
+            serde_json::json!({"tenant": org, "sub": sub, "aud": "shop", "exp": now + lasts});
+        let key = jsonwebtoken::EncodingKey::from_ed_pem(pem.as_bytes()).unwrap();
+        let header = jsonwebtoken::Header::new(jsonwebtoken::Algorithm::EdDSA);
+        by(&jsonwebtoken::encode(&header, &claims, &key).unwrap())
+    };
+    let alpha = world.send(&by("alpha", "one", 60)).await;
+    assert_eq!(alpha.text(), "canary of alpha, effect 1");
+    let beta = world.send(&by("beta", "one", 60).header("X-Org: alpha")).await;
+    assert_eq!(beta.text(), "canary of beta, effect 2");
+    let newer = world.send(&by("alpha", "two", 600)).await;
+    assert_eq!((newer.is_replay(), newer.text()), (true, alpha.text()));
+    for (ask, challenge) in [
+        (by("alpha", "one", -60), "Bearer error=\"invalid_token\""),
+        (by("", "one", 60), "Bearer error=\"invalid_token\""),
+        (self::by("a.b.c"), "Bearer error=\"invalid_token\""),
+        (Ask::post("/orders", "k", r#"{"ref":"r1"}"#), "Bearer"),
+    ] {
+        let refused = world.send(&ask).await;
+        assert_eq!((refused.status, refused.code().as_str()), (401, "samekey.unauthenticated"));
+        assert_eq!(refused.one("www-authenticate"), Some(challenge));
+        assert!(!refused.text().contains("canary"));
+    }
+    assert_eq!(world.backend.effects(), 2);
+}
+
 async fn t90_b49_a_header_names_the_organisation_only_through_a_trusted_proxy(kind: Kind) {
     let named = |org: &str| Ask::post("/orders", "k", "{}").header(&format!("X-Org: {org}"));
     let trusted = "trusted_proxies = [\"127.0.0.0/8\"]\n";
@@ -106,6 +144,7 @@ on_both!(
     t85_b13_two_organisations_never_meet_and_credentials_rotate,
     t86_another_principal_is_another_request_where_the_route_says_so,
     t87_b14_without_a_known_token_nothing_is_looked_up,
+    t85_t87_b13_b14_organisations_by_signed_tokens,
     t90_b49_a_header_names_the_organisation_only_through_a_trusted_proxy,
     the_callers_key_is_sent_on_only_where_a_route_says_so,
 );

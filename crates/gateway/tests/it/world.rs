@@ -17,6 +17,8 @@ pub enum Kind {
 enum Place {
     Sqlite(tempfile::TempDir),
     Postgres(FreshDatabase),
+    /// The test has it, and the way there.
+    At(String),
 }
 
 impl Place {
@@ -33,6 +35,7 @@ impl Place {
                 format!("sqlite:{}", folder.path().join("ledger.db").display())
             }
             Place::Postgres(database) => database.url().to_owned(),
+            Place::At(url) => url.clone(),
         }
     }
 }
@@ -70,6 +73,13 @@ impl World {
     /// A gateway with these settings, besides addresses and ledger.
     pub async fn with(kind: Kind, backend: Backend, settings: &str) -> World {
         let place = Place::of(kind).await;
+        let gateway = start(&place, &backend, settings).await;
+        World { place, backend, settings: settings.to_owned(), gateway }
+    }
+
+    /// A gateway on the ledger of this address.
+    pub async fn at(url: &str, backend: Backend, settings: &str) -> World {
+        let place = Place::At(url.to_owned());
         let gateway = start(&place, &backend, settings).await;
         World { place, backend, settings: settings.to_owned(), gateway }
     }

@@ -71,10 +71,12 @@ where
             Ok(key) => key,
             Err(error) => return command.store_failed(&error, &shared.signals),
         };
+        let policy = command.route.policy();
+        let stored = || stored::encode(&command.request, &policy.semantic_headers);
         let intent = Intent {
             route: command.route.name().to_owned(),
             outbound_key,
-            request: is_asked(command.route.policy()).then(|| stored::encode(&command.request)),
+            request: is_asked(policy).then(stored),
         };
         let claimed = match claim(&self.external, &shared, &command, &intent).await {
             Ok(claimed) => claimed,

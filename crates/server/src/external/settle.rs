@@ -167,13 +167,10 @@ fn answer<S>(
         (Ended::Doubt(_, None), Verdict::Freed) => {
             Problem::OutcomePending(RetryAfter::MIN).into_response(Some(&command.scope.key))
         }
-        (Ended::Doubt(_, Some(captured)), Verdict::OutcomePending(_)) => {
-            command.first(in_doubt(captured, "true"))
-        }
-        // A person decides, and that takes longer than any client tries.
-        (Ended::Doubt(_, Some(captured)), Verdict::OutcomeUnknown) => {
-            command.first(in_doubt(captured, "false"))
-        }
+        (
+            Ended::Doubt(_, Some(captured)),
+            Verdict::OutcomePending(_) | Verdict::OutcomeUnknown,
+        ) => command.first(in_doubt(captured)),
         (Ended::Doubt(_, None), Verdict::OutcomePending(wait)) => {
             Problem::OutcomePending(*wait).into_response(Some(&command.scope.key))
         }
@@ -201,12 +198,13 @@ fn by_row<S>(shared: &Shared<S>, command: &Command, seen: &Seen) -> Response {
     }
 }
 
-/// A server error of the counterparty goes to the caller as it came. Clients are told whether to send it
-/// again by themselves, as they would be by the row of the table.
-fn in_doubt(captured: Captured, should_retry: &'static str) -> Response {
+/// A server error of the counterparty goes to the caller as it came, and says nothing about the key. So
+/// clients are told to send it again, also where a person decides: it runs nothing, and brings the row of the
+/// table that says what is known.
+fn in_doubt(captured: Captured) -> Response {
     let mut response = captured.into_response();
     let headers = response.headers_mut();
-    headers.insert(header::STRIPE_SHOULD_RETRY, HeaderValue::from_static(should_retry));
+    headers.insert(header::STRIPE_SHOULD_RETRY, HeaderValue::from_static("true"));
     headers.insert(http::header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

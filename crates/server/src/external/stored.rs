@@ -6,21 +6,28 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use samekey_core::request;
 
-/// Headers that say what the body is. Nothing else of the caller's is stored: its credentials above
-/// all are not, and a question carries the service's own.
+/// Headers that say what the body is. Beside them only the route's semantic headers are stored, which say
+/// what the command is. Credentials above all are not, and a question carries the service's own.
 const CONTENT_HEADERS: [HeaderName; 3] =
     [http::header::CONTENT_TYPE, http::header::CONTENT_ENCODING, http::header::CONTENT_LANGUAGE];
 
-/// A stored request: method, target, content headers and body, as they were claimed.
+/// A stored request: method, target, content headers, the route's semantic headers, and body, as they were
+/// claimed.
 pub type StoredRequest = Request;
 
 /// The bytes of a request, as the core writes them.
-pub(crate) fn encode(request: &Request) -> Bytes {
+pub(crate) fn encode(request: &Request, semantic: &[String]) -> Bytes {
     let target = full_uri(request).path_and_query().map_or("/", |target| target.as_str());
     let mut headers = Vec::new();
-    for name in &CONTENT_HEADERS {
+    let mut names: Vec<&str> = CONTENT_HEADERS.iter().map(HeaderName::as_str).collect();
+    for name in semantic {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    for name in names {
         for value in request.headers().get_all(name) {
-            headers.push((Box::from(name.as_str()), Bytes::copy_from_slice(value.as_bytes())));
+            headers.push((Box::from(name), Bytes::copy_from_slice(value.as_bytes())));
         }
     }
     request::StoredRequest {
@@ -55,15 +62,21 @@ mod tests {
         let request = http::Request::post("/payments?a=1&a=2")
             .header("content-type", "application/json")
             .header("authorization", "Bearer secret")
+            .header("x-account", "one")
+            .header("x-account", "two")
+            .header("x-other", "1")
             .body(Bytes::from_static(b"{\"amount\": 1200}\0\xff"))
             .unwrap();
-        let stored = encode(&request);
+        let semantic = ["x-account".to_owned(), "content-type".to_owned()];
+        let stored = encode(&request, &semantic);
         let back = decode(&stored).unwrap();
         assert_eq!(back.method(), request.method());
         assert_eq!(back.uri(), request.uri());
         assert_eq!(back.body(), request.body());
         assert_eq!(back.headers()["content-type"], "application/json");
-        assert!(!back.headers().contains_key("authorization"));
+        let accounts: Vec<_> = back.headers().get_all("x-account").iter().collect();
+        assert_eq!(accounts, ["one", "two"], "what the command is");
+        assert_eq!(back.headers().len(), 3, "and nothing else: {:?}", back.headers());
         for cut in 0..stored.len() - request.body().len() {
             assert!(decode(&stored.slice(..cut)).is_none(), "cut at {cut}");
         }

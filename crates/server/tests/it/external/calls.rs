@@ -135,11 +135,14 @@ async fn without_anybody_to_ask_a_person_decides<H: Home>() {
     assert_eq!(world.state("k").await, "review");
     assert!(world.saw(Signal::HandedOver));
     assert_eq!(world.pay("k").await.told(), (409, "samekey.outcome-unknown".into()));
-    // A server error is passed on here too.
+    // A server error is passed on here too. It is not the key's word, which a client has to fetch.
     world.provider.plan(Plan::Status(503, true));
     let passed = world.pay("other").await;
-    assert_eq!((passed.status, passed.header("stripe-should-retry")), (503, Some("false")));
+    assert_eq!((passed.status, passed.header("stripe-should-retry")), (503, Some("true")));
     assert_eq!(world.state("other").await, "review");
+    let word = world.pay("other").await;
+    assert_eq!(word.told(), (409, "samekey.outcome-unknown".into()));
+    assert_eq!(word.header("stripe-should-retry"), Some("false"));
     assert_eq!(world.provider.effects(), 2);
 }
 
