@@ -3,6 +3,7 @@
 
 use crate::config::{Mark, OnRepeat, Outbound, RouteSettings};
 use crate::headers;
+use crate::pace::Paced;
 use crate::service::Front;
 use crate::upstream::Failed;
 use bytes::Bytes;
@@ -36,6 +37,8 @@ pub(crate) async fn run<S: Ledger>(
     caller: Caller,
     request: Request<Incoming>,
 ) -> Response {
+    // The library has a bound of its own for whole bodies; a client that stands still is let go sooner.
+    let request = request.map(|body| Paced::new(body, front.limits.stall_time_max));
     let (front, route) = (Arc::clone(front), route.clone());
     let org = caller.org.clone();
     let call = async move |call: Call| -> Result<Outcome, BoxError> {
@@ -129,7 +132,7 @@ async fn judged(sent: Result<Answer, Failed>, route: &RouteSettings) -> Result<O
     metrics::counter!("samekey_gateway_upstream_failures_total", "route" => name.to_owned(), "phase" => failed.name())
         .increment(1);
     Ok(match failed {
-        Failed::NeverReached => {
+        Failed::NeverReached | Failed::NoTls | Failed::NotProcessed => {
             Outcome::not_started(Problem::UpstreamUnreached.into_response(None))
         }
         Failed::Slow => Outcome::Unknown(Reason::TimedOut),

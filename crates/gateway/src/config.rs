@@ -5,11 +5,13 @@
 mod route;
 mod source;
 mod tenants;
+mod tls;
 
 pub(crate) use route::{Mark, Outbound, RouteSettings};
 
 use crate::error::Error;
 use crate::identity::{Identity, ONLY_ORG, Way};
+use crate::tls::{Protocol, ServerTls, UpstreamTls};
 use http::Uri;
 use samekey_core::key::Org;
 use source::{Section, Source};
@@ -24,8 +26,10 @@ const HOUR_MS: u64 = 3_600_000;
 /// How many routes one gateway has at the most; they are looked through one by one.
 const ROUTES_MAX: usize = 1_000;
 
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 16] = [
     "upstream",
+    "upstream_ca",
+    "upstream_http",
     "listen",
     "admin",
     "database",
@@ -38,6 +42,7 @@ const KEYS: [&str; 13] = [
     "route",
     "token",
     "trusted_proxies",
+    "tls",
 ];
 const LIMIT_KEYS: [&str; 7] = [
     "connections_max",
@@ -113,12 +118,19 @@ pub(crate) struct Target {
     /// What is connected to.
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// Whether it is `https://`.
+    pub(crate) is_secure: bool,
 }
 
 /// Everything that a gateway is told, checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub(crate) target: Target,
+    pub(crate) upstream_http: Protocol,
+    /// Nothing where the upstream is spoken to without TLS.
+    pub(crate) upstream_tls: Option<UpstreamTls>,
+    /// Nothing where clients come without TLS.
+    pub(crate) tls: Option<ServerTls>,
     pub(crate) listen: SocketAddr,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) database: String,
@@ -140,8 +152,13 @@ impl Settings {
         let source = Source { name, text };
         let parsed = source.parse()?;
         let top = Section::new(source, "", &parsed, &KEYS)?;
+        let target = upstream(&top, overrides)?;
+        let upstream_http = tls::protocol(&top)?;
         let settings = Settings {
-            target: upstream(&top, overrides)?,
+            upstream_tls: tls::towards_upstream(&top, &target, upstream_http)?,
+            upstream_http,
+            target,
+            tls: tls::towards_clients(&top)?,
             listen: address(&top, "listen", overrides.listen.as_deref(), Some(LISTEN_DEFAULT))?
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
             admin: address(&top, "admin", overrides.admin.as_deref(), None)?,
@@ -188,6 +205,11 @@ impl Settings {
             )),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// How clients come here: `https` or `http`.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
     }
 
     /// Where the ledger is.
@@ -272,17 +294,13 @@ fn upstream(top: &Section<'_>, overrides: &Overrides) -> Result<Target, Error> {
 
 /// What is found is not repeated: it may carry a password.
 fn target(text: &str) -> Result<Target, String> {
-    const EXPECTED: &str = "expected http://HOST:PORT";
+    const EXPECTED: &str = "expected http://HOST:PORT or https://HOST:PORT";
     let uri: Uri = text.parse().map_err(|_| format!("this is no address; {EXPECTED}"))?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => {
-            return Err(format!(
-                "this version speaks no TLS to its upstream; {EXPECTED} of a service on a network that you trust"
-            ));
-        }
+    let (is_secure, usual_port) = match uri.scheme_str() {
+        Some("http") => (false, 80),
+        Some("https") => (true, 443),
         Some(_) | None => return Err(format!("the scheme is missing or unknown; {EXPECTED}")),
-    }
+    };
     let authority = uri.authority().ok_or_else(|| format!("the host is missing; {EXPECTED}"))?;
     if authority.as_str().contains('@') {
         return Err(format!("a user or password stands in it, which is not sent; {EXPECTED}"));
@@ -295,7 +313,8 @@ fn target(text: &str) -> Result<Target, String> {
     Ok(Target {
         authority: authority.as_str().to_owned(),
         host: authority.host().trim_matches(['[', ']']).to_owned(),
-        port: authority.port_u16().unwrap_or(80),
+        port: authority.port_u16().unwrap_or(usual_port),
+        is_secure,
     })
 }
 

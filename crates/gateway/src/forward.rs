@@ -60,7 +60,9 @@ pub(crate) async fn pass(front: &Front, request: Request<Incoming>, route: &str)
     metrics::counter!("samekey_gateway_upstream_failures_total", "route" => route.to_owned(), "phase" => failed.name())
         .increment(1);
     let refusal = match (failed, nature) {
-        (Failed::NeverReached, _) => return Problem::UpstreamUnreached.into_response(None),
+        (Failed::NeverReached | Failed::NoTls | Failed::NotProcessed, _) => {
+            return Problem::UpstreamUnreached.into_response(None);
+        }
         // It may have run, and without a key nobody can ask again.
         (Failed::Slow | Failed::Broke, Nature::Command) => {
             return Problem::OutcomeUnknown.into_response(None);

@@ -6,8 +6,9 @@
 //! around it: which requests are commands, whose they are, how they travel.
 //!
 //! What it does not do: it never sends anything twice, follows no redirect, asks no upstream what became
-//! of a command (a person decides, with `samekey keys`), speaks no TLS, and upgrades no connection. It
-//! reads no environment variable, sets up no log and no metrics recorder: `samekey gateway` does.
+//! of a command (a person decides, with `samekey keys`), and upgrades no connection. It reads no
+//! environment variable (but those that name the system's trusted certificates), sets up no log and no
+//! metrics recorder: `samekey gateway` does.
 //!
 //! Read next: `service.rs`, which every request passes, then `command.rs` and `upstream.rs`.
 
@@ -27,6 +28,7 @@ mod repeats;
 mod routes;
 mod serve;
 mod service;
+mod tls;
 mod upstream;
 mod wire;
 

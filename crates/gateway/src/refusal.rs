@@ -18,6 +18,8 @@ pub(crate) enum Refusal {
     AmbiguousPath,
     /// No path, such as `*` or the target of CONNECT, or an HTTP/1.1 request without its one Host.
     BadTarget,
+    /// A body in a transfer coding besides `chunked`, which would be taken for the body itself.
+    UnknownCoding,
     /// The upstream took too long; for a method that may be sent again.
     UpstreamSlow,
     /// The upstream broke off; for a method that may be sent again.
@@ -61,6 +63,13 @@ impl Refusal {
                 "target-invalid",
                 "The target of this request is not a path on one host",
                 "Nothing ran: send a path that begins with '/' and exactly one Host.",
+                false,
+            ),
+            Refusal::UnknownCoding => (
+                StatusCode::NOT_IMPLEMENTED,
+                "coding-unknown",
+                "The transfer coding of this request is not known here",
+                "Nothing ran: send the body with Content-Length, or with Transfer-Encoding: chunked and nothing else.",
                 false,
             ),
             Refusal::UpstreamSlow => (
@@ -112,6 +121,7 @@ impl Refusal {
             Refusal::Unidentified
             | Refusal::AmbiguousPath
             | Refusal::BadTarget
+            | Refusal::UnknownCoding
             | Refusal::UpstreamSlow
             | Refusal::UpstreamBroke => {}
         }

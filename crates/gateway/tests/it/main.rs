@@ -4,14 +4,19 @@
 // Helpers beside the tests may panic as the tests do.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
 
+mod authority;
 mod backend;
 mod basics;
 mod client;
 mod concurrency;
+mod corpus;
 mod endings;
 mod http2;
+mod http2_upstream;
 mod pages;
 mod process;
 mod tenants;
 mod through;
+mod tls_clients;
+mod tls_upstream;
 mod world;
