@@ -28,8 +28,6 @@ const ROUTES_MAX: usize = 1_000;
 
 const KEYS: [&str; 16] = [
     "upstream",
-    "upstream_ca",
-    "upstream_http",
     "listen",
     "admin",
     "database",
@@ -42,6 +40,8 @@ const KEYS: [&str; 16] = [
     "route",
     "token",
     "trusted_proxies",
+    "upstream_ca",
+    "upstream_http",
     "tls",
 ];
 const LIMIT_KEYS: [&str; 7] = [

@@ -83,6 +83,7 @@ pub struct Backend {
     seen: Arc<Mutex<Vec<Seen>>>,
     connections: Arc<Mutex<usize>>,
     broken: Arc<Mutex<usize>>,
+    answered: Arc<Mutex<usize>>,
 }
 
 impl Backend {
@@ -113,6 +114,7 @@ impl Backend {
             seen: Arc::default(),
             connections: Arc::default(),
             broken: Arc::default(),
+            answered: Arc::default(),
         };
         let script: Script = Arc::new(script);
         let own = backend.clone();
@@ -151,8 +153,13 @@ impl Backend {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let (seen, connections, broken) = (Arc::default(), Arc::default(), Arc::default());
-        Backend { address, seen, connections, broken }
+        Backend {
+            address,
+            seen: Arc::default(),
+            connections: Arc::default(),
+            broken: Arc::default(),
+            answered: Arc::default(),
+        }
     }
 
     /// What it was asked so far.
@@ -187,6 +194,11 @@ impl Backend {
     /// Waits until it was asked so often.
     pub async fn wait_for(&self, effects: usize) {
         until(|| self.effects() >= effects).await;
+    }
+
+    /// Waits until so many answers were written to the end.
+    pub async fn wait_for_answers(&self, answers: usize) {
+        until(|| *self.answered.lock().unwrap() >= answers).await;
     }
 
     async fn serve(self, mut stream: impl Stream, script: Script) {
@@ -234,7 +246,11 @@ impl Backend {
                     return;
                 }
             };
-            if stream.write_all(&bytes).await.is_err() || last {
+            if stream.write_all(&bytes).await.is_err() {
+                return;
+            }
+            *self.answered.lock().unwrap() += 1;
+            if last {
                 return;
             }
         }

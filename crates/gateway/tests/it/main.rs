@@ -15,6 +15,7 @@ mod http2;
 mod http2_upstream;
 mod pages;
 mod process;
+mod sizes;
 mod tenants;
 mod through;
 mod tls_clients;
