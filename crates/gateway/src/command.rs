@@ -86,6 +86,7 @@ async fn send(
     key: Option<&Key>,
 ) -> Result<Answer, Failed> {
     let outbound = outbound_key(route.outbound, &call, key);
+    let lease = call.lease();
     let (mut head, body) = call.into_request().into_parts();
     headers::for_upstream(&mut head.headers, head.version);
     head.version = Version::HTTP_11;
@@ -97,7 +98,7 @@ async fn send(
     }
     let deadline = Instant::now() + route.timeout;
     let request = Request::from_parts(head, Full::new(body));
-    let answer = front.upstream.send(request, route.timeout).await?;
+    let answer = front.upstream.send(request, route.timeout, lease).await?;
     let kept_bytes_max = route.route.keep().body_bytes_max();
     let mut answer = answer.map(|body| Until::new(body.boxed_unsync(), deadline, kept_bytes_max));
     headers::for_client(&mut answer);

@@ -46,7 +46,7 @@ pub(crate) async fn pass(front: &Front, request: Request<Incoming>, route: &str)
         }
         Nature::Idempotent | Nature::Command => {
             let request = Request::from_parts(head, body);
-            front.upstream.send(request, answer_time_max).await.map(boxed)
+            front.upstream.send(request, answer_time_max, None).await.map(boxed)
         }
     };
     let failed = match answered {

@@ -10,6 +10,7 @@
 
 mod carried;
 mod connect;
+mod guarded;
 mod http1;
 mod http2;
 mod pool;
@@ -17,19 +18,25 @@ mod pool;
 use crate::config::Settings;
 use bytes::Bytes;
 pub(crate) use carried::Driven;
+use carried::Sending;
 use connect::{Connects, Speaks};
 use http::{HeaderValue, Request, Response, Uri};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use pool::Connector;
-use samekey::BoxError;
+use samekey::{BoxError, CallLease};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// The largest head of an answer, in bytes: cookies and policies fit.
 const ANSWER_HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Who wakes up so long after the time had stood still in between: a busy machine is late by less.
+const STOOD_STILL: Duration = Duration::from_millis(250);
+/// How long is listened then to what has come already.
+const HEAR_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// How a request failed, by what can be proved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,19 +106,21 @@ impl Upstream {
         }
     }
 
-    /// Sends a request on a connection of its own. `answer_time_max` counts from the moment when that
-    /// stands, until the head of the answer is here.
+    /// Sends a request on a connection of its own, and nothing of it once its lease is over.
+    /// `answer_time_max` counts from the moment when the connection stands, until the head of the answer is
+    /// here.
     pub(crate) async fn send<B>(
         &self,
         mut request: Request<B>,
         answer_time_max: Duration,
+        lease: Option<CallLease>,
     ) -> Result<Response<Driven>, Failed>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
         B::Error: Into<BoxError>,
     {
         let connected_by = Instant::now() + self.connects.time_max;
-        let connection = self.connects.open(connected_by).await?;
+        let connection = self.connects.open(connected_by, lease).await?;
         let sending = match connection.speaks {
             Speaks::Http1 => {
                 *request.uri_mut() =
@@ -123,10 +132,7 @@ impl Upstream {
                 http2::begin(connection.stream, request, connected_by).await?
             }
         };
-        match tokio::time::timeout(answer_time_max, sending).await {
-            Err(_) => Err(Failed::Slow),
-            Ok(sent) => sent.and_then(proper),
-        }
+        heard(sending, Instant::now() + answer_time_max).await.and_then(proper)
     }
 
     fn absolute(&self, given: &Uri) -> Option<Uri> {
@@ -136,6 +142,18 @@ impl Upstream {
             .path_and_query(target(given));
         uri.build().ok()
     }
+}
+
+/// The answer, or that it did not come in time. A process that stood still past that time may have it in its
+/// socket, and a timer that tells it first.
+async fn heard(mut sending: Sending, ends: Instant) -> Result<Response<Driven>, Failed> {
+    if let Ok(answered) = timeout_at(ends, &mut sending).await {
+        return answered;
+    }
+    if ends.elapsed() < STOOD_STILL {
+        return Err(Failed::Slow);
+    }
+    tokio::time::timeout(HEAR_TIME_MAX, sending).await.unwrap_or(Err(Failed::Slow))
 }
 
 fn target(uri: &Uri) -> &str {

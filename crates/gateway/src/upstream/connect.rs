@@ -1,8 +1,10 @@
 //! A connection to the upstream, on which nothing was said but what TLS says.
 
 use super::Failed;
+use super::guarded::Guarded;
 use crate::config::{Settings, Target};
 use crate::tls::{self, Protocol, UpstreamTls};
+use samekey::CallLease;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -48,14 +50,19 @@ impl Connects {
         if self.tls.is_some() { "https" } else { "http" }
     }
 
-    /// Opens a connection.
-    pub(super) async fn open(&self, by: Instant) -> Result<Connection, Failed> {
+    /// Opens a connection, which takes nothing more once this lease is over.
+    pub(super) async fn open(
+        &self,
+        by: Instant,
+        lease: Option<CallLease>,
+    ) -> Result<Connection, Failed> {
         let connecting = TcpStream::connect((self.target.host.as_str(), self.target.port));
         let stream = timeout_at(by, connecting)
             .await
             .map_err(|_| Failed::NeverReached)?
             .map_err(|_| Failed::NeverReached)?;
         let _ = stream.set_nodelay(true);
+        let stream = Guarded { stream, lease };
         match &self.tls {
             None => {
                 let speaks = speaks(self.protocol, None);
@@ -67,7 +74,7 @@ impl Connects {
 
     async fn secured(
         &self,
-        stream: TcpStream,
+        stream: Guarded,
         tls: &UpstreamTls,
         by: Instant,
     ) -> Result<Connection, Failed> {

@@ -72,7 +72,7 @@ impl Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Self::Future {
         let connects = Arc::clone(&self.0);
         Box::pin(async move {
-            let opened = connects.open(Instant::now() + connects.time_max).await;
+            let opened = connects.open(Instant::now() + connects.time_max, None).await;
             let opened = opened.map_err(NoConnection)?;
             Ok(Pooled { io: TokioIo::new(opened.stream), speaks: opened.speaks })
         })
