@@ -3,7 +3,7 @@
 
 use crate::config::{Mark, OnRepeat, Outbound, RouteSettings};
 use crate::headers;
-use crate::pace::Paced;
+use crate::pace::{Data, Paced};
 use crate::service::Front;
 use crate::upstream::Failed;
 use bytes::Bytes;
@@ -100,7 +100,8 @@ async fn send(
     let request = Request::from_parts(head, Full::new(body));
     let answer = front.upstream.send(request, route.timeout, lease).await?;
     let kept_bytes_max = route.route.keep().body_bytes_max();
-    let mut answer = answer.map(|body| Until::new(body.boxed_unsync(), deadline, kept_bytes_max));
+    let mut answer =
+        answer.map(|body| Until::new(Data(body).boxed_unsync(), deadline, kept_bytes_max));
     headers::for_client(&mut answer);
     Ok(answer)
 }

@@ -76,7 +76,7 @@ pub struct Limits {
     pub headers_time_max: Duration,
     /// How long a connection without a request stays open.
     pub idle_time_max: Duration,
-    /// How long either side may stand still in the middle of a body.
+    /// How long a client may stand still in the middle of a body, its own or the answer's.
     pub stall_time_max: Duration,
     /// How long connecting to the upstream may take.
     pub connect_time_max: Duration,

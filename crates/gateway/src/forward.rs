@@ -1,7 +1,7 @@
 //! Requests that are no keyed commands: they stream through, in constant memory, once.
 
 use crate::headers;
-use crate::pace::Paced;
+use crate::pace::{Data, Paced};
 use crate::refusal::Refusal;
 use crate::service::Front;
 use crate::upstream::Failed;
@@ -75,8 +75,8 @@ pub(crate) async fn pass(front: &Front, request: Request<Incoming>, route: &str)
 
 fn boxed<B>(answer: HttpResponse<B>) -> Response
 where
-    B: Body<Data = bytes::Bytes> + Send + 'static,
+    B: Body<Data = bytes::Bytes> + Unpin + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    answer.map(|body| body.map_err(Into::into).boxed_unsync())
+    answer.map(|body| Data(body).map_err(Into::into).boxed_unsync())
 }

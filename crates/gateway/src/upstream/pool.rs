@@ -1,7 +1,7 @@
 //! Connections that are kept for reads: what is lost with one of them may be read again.
 
 use super::connect::{Connects, Speaks, Stream};
-use super::{Failed, Passing};
+use super::{ANSWER_HEAD_BYTES_MAX, Failed, Passing};
 use crate::tls::Protocol;
 use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -24,6 +24,10 @@ use tower_service::Service;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(4);
 /// How many connections for reads are kept.
 const IDLE_MAX: usize = 64;
+/// In HTTP/2 all reads share one connection. Where the upstream's machine is gone, nobody closes it: so it is asked
+/// while reads wait, and given up where nothing comes back.
+const PING_EVERY: Duration = Duration::from_secs(5);
+const PING_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A client that keeps connections, and sends everything once.
 pub(super) fn client(connects: &Arc<Connects>, protocol: Protocol) -> Client<Connector, Passing> {
@@ -34,7 +38,11 @@ pub(super) fn client(connects: &Arc<Connects>, protocol: Protocol) -> Client<Con
         .pool_max_idle_per_host(IDLE_MAX)
         .retry_canceled_requests(false)
         .set_host(false)
+        .http1_max_buf_size(ANSWER_HEAD_BYTES_MAX)
         .http2_only(protocol == Protocol::Http2)
+        .http2_max_header_list_size(u32::try_from(ANSWER_HEAD_BYTES_MAX).unwrap_or(u32::MAX))
+        .http2_keep_alive_interval(PING_EVERY)
+        .http2_keep_alive_timeout(PING_TIME_MAX)
         .build(Connector(Arc::clone(connects)))
 }
 

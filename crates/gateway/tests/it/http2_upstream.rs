@@ -265,7 +265,10 @@ impl Proper {
                 let answer = http::Response::builder().status(201).header("location", "/things/1");
                 let mut stream = respond.send_response(answer.body(()).unwrap(), false).unwrap();
                 let body = if large { vec![b'x'; 20_000_000] } else { b"made".to_vec() };
-                stream.send_data(Bytes::from(body), true).unwrap();
+                stream.send_data(Bytes::from(body), false).unwrap();
+                let mut trailers = http::HeaderMap::new();
+                trailers.insert("x-trailer", "1".parse().unwrap());
+                stream.send_trailers(trailers).unwrap();
             });
         }
     }
@@ -298,6 +301,30 @@ async fn t01_t02_a_command_over_http_2_and_its_replay() {
         assert!(!request.headers().contains_key(name), "{name}");
     }
     assert_ne!(request.headers()["idempotency-key"], "k");
+}
+
+#[tokio::test]
+async fn t96_trailers_of_an_answer_stay_behind() {
+    let upstream = Proper::default();
+    let world = world(upstream.start(None).await, "").await;
+    for request in [
+        http::Request::get("http://shop.example/a"),
+        http::Request::post("http://shop.example/a"),
+        http::Request::post("http://shop.example/a").header("idempotency-key", "k"),
+        http::Request::post("http://shop.example/large").header("idempotency-key", "l"),
+    ] {
+        let mut client = crate::http2::client(&world).await;
+        let (answer, _) = client.send_request(request.body(()).unwrap(), true).unwrap();
+        let mut body = answer.await.unwrap().into_body();
+        let mut bytes = 0;
+        while let Some(data) = body.data().await {
+            let data = data.unwrap();
+            bytes += data.len();
+            body.flow_control().release_capacity(data.len()).unwrap();
+        }
+        assert!(bytes >= 4);
+        assert_eq!(body.trailers().await.unwrap(), None);
+    }
 }
 
 #[tokio::test]
