@@ -116,7 +116,8 @@ async fn t98_a_handshake_that_dawdles_is_let_go_and_takes_a_place_until_then() {
 #[tokio::test]
 async fn stopping_does_not_wait_for_a_handshake() {
     let authority = Authority::new();
-    let world = world(&authority, "").await;
+    let limits = "[limits]\nheaders_time_max_ms = 600000\ngrace_ms = 10000\n";
+    let world = world(&authority, limits).await;
     let silent = TcpStream::connect(world.gateway.address).await.unwrap();
     // It was accepted: whoever came after it is served.
     assert_eq!(send(&world, &authority, &Ask::new("GET", "/")).await.status, 201);
