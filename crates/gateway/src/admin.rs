@@ -6,7 +6,7 @@
 use crate::config::Limits;
 use crate::error::Error;
 use crate::open::bound;
-use crate::serve::{Handler, serve};
+use crate::serve::{Door, Handler, serve};
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
 use samekey::{Engine, Response, whole};
@@ -84,7 +84,8 @@ impl AdminPages {
         let (stopping, stops) = watch::channel(false);
         let (serves_until, ends) = watch::channel(false);
         let pages = Arc::new(Admin { probe, metrics: Some(Arc::new(metrics)), stopping: stops });
-        let serving = tokio::spawn(serve(listener, pages, Limits::default(), ends));
+        let serving =
+            tokio::spawn(serve(Door { listener, tls: None }, pages, Limits::default(), ends));
         Ok(AdminPages { address, serving, stopping, _serves_until: serves_until })
     }
 

@@ -4,6 +4,7 @@
 use crate::ask::{Asking, is_of_credential, tell_of_credential};
 use crate::config::{Mark, OnRepeat, Outbound, RouteSettings};
 use crate::headers;
+use crate::pace::{Data, Paced};
 use crate::refusal::Refusal;
 use crate::service::Front;
 use crate::upstream::Failed;
@@ -39,6 +40,8 @@ pub(crate) async fn run<S: Ledger>(
     caller: Caller,
     request: Request<Incoming>,
 ) -> Response {
+    // The library has a bound of its own for whole bodies; a client that stands still is let go sooner.
+    let request = request.map(|body| Paced::new(body, front.limits.stall_time_max));
     let (front, route) = (Arc::clone(front), route.clone());
     let org = caller.org.clone();
     let call = async move |call: Call| -> Result<Outcome, BoxError> {
@@ -87,6 +90,7 @@ async fn send(
     key: Option<&Key>,
 ) -> Result<Answer, Failed> {
     let outbound = outbound_key(route.outbound, &call, key);
+    let lease = call.lease();
     let (mut head, body) = call.into_request().into_parts();
     if let Asking::Again(request) = &route.asking {
         if !request.prepare(&mut head.headers, route).await {
@@ -98,9 +102,10 @@ async fn send(
     head.version = Version::HTTP_11;
     let deadline = Instant::now() + route.timeout;
     let request = Request::from_parts(head, Full::new(body));
-    let answer = front.upstream.send(request, route.timeout).await?;
+    let answer = front.upstream.send(request, route.timeout, lease).await?;
     let kept_bytes_max = route.route.keep().body_bytes_max();
-    let mut answer = answer.map(|body| Until::new(body.boxed_unsync(), deadline, kept_bytes_max));
+    let mut answer =
+        answer.map(|body| Until::new(Data(body).boxed_unsync(), deadline, kept_bytes_max));
     headers::for_client(&mut answer);
     Ok(answer)
 }
@@ -138,7 +143,7 @@ async fn judged(sent: Result<Answer, Failed>, route: &RouteSettings) -> Result<O
     metrics::counter!("samekey_gateway_upstream_failures_total", "route" => name.to_owned(), "phase" => failed.name())
         .increment(1);
     Ok(match failed {
-        Failed::NeverReached => {
+        Failed::NeverReached | Failed::NoTls | Failed::NotProcessed => {
             Outcome::not_started(Problem::UpstreamUnreached.into_response(None))
         }
         Failed::Slow => Outcome::Unknown(Reason::TimedOut),

@@ -6,12 +6,14 @@ mod ask;
 mod route;
 mod source;
 mod tenants;
+mod tls;
 
 pub(crate) use route::{Mark, Outbound, RouteSettings};
 
 use crate::ask::Asking;
 use crate::error::Error;
 use crate::identity::{Identity, ONLY_ORG, Way};
+use crate::tls::{Protocol, ServerTls, UpstreamTls};
 use http::Uri;
 use samekey_core::key::Org;
 use source::{Section, Source};
@@ -26,7 +28,7 @@ const HOUR_MS: u64 = 3_600_000;
 /// How many routes one gateway has at the most; they are looked through one by one.
 const ROUTES_MAX: usize = 1_000;
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 17] = [
     "upstream",
     "listen",
     "admin",
@@ -41,6 +43,9 @@ const KEYS: [&str; 14] = [
     "token",
     "jwt",
     "trusted_proxies",
+    "upstream_ca",
+    "upstream_http",
+    "tls",
 ];
 const LIMIT_KEYS: [&str; 7] = [
     "connections_max",
@@ -74,7 +79,7 @@ pub struct Limits {
     pub headers_time_max: Duration,
     /// How long a connection without a request stays open.
     pub idle_time_max: Duration,
-    /// How long either side may stand still in the middle of a body.
+    /// How long a client may stand still in the middle of a body, its own or the answer's.
     pub stall_time_max: Duration,
     /// How long connecting to the upstream may take.
     pub connect_time_max: Duration,
@@ -116,12 +121,15 @@ pub(crate) struct Target {
     /// What is connected to.
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// Whether it is `https://`.
+    pub(crate) is_secure: bool,
 }
 
 impl Target {
     /// Its address as a URL.
     fn base_url(&self) -> String {
-        format!("http://{}", self.authority)
+        let scheme = if self.is_secure { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority)
     }
 }
 
@@ -129,6 +137,11 @@ impl Target {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub(crate) target: Target,
+    pub(crate) upstream_http: Protocol,
+    /// Nothing where the upstream is spoken to without TLS.
+    pub(crate) upstream_tls: Option<UpstreamTls>,
+    /// Nothing where clients come without TLS.
+    pub(crate) tls: Option<ServerTls>,
     pub(crate) listen: SocketAddr,
     pub(crate) admin: Option<SocketAddr>,
     pub(crate) database: String,
@@ -151,9 +164,13 @@ impl Settings {
         let parsed = source.parse()?;
         let top = Section::new(source, "", &parsed, &KEYS)?;
         let target = upstream(&top, overrides)?;
+        let upstream_http = tls::protocol(&top)?;
         let routes = routes(&top, &target)?;
         let settings = Settings {
+            upstream_tls: tls::towards_upstream(&top, &target, upstream_http)?,
+            upstream_http,
             target,
+            tls: tls::towards_clients(&top)?,
             listen: address(&top, "listen", overrides.listen.as_deref(), Some(LISTEN_DEFAULT))?
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
             admin: address(&top, "admin", overrides.admin.as_deref(), None)?,
@@ -225,6 +242,11 @@ impl Settings {
         }
     }
 
+    /// How clients come here: `https` or `http`.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
     /// Where the ledger is.
     pub fn database(&self) -> &str {
         &self.database
@@ -232,7 +254,8 @@ impl Settings {
 }
 
 fn routes(top: &Section<'_>, target: &Target) -> Result<Vec<RouteSettings>, Error> {
-    let upstream = target.base_url();
+    let url = target.base_url();
+    let upstream = route::Named { url: &url, authorities: top.text("upstream_ca")? };
     let mut known = vec!["name", "path", "methods"];
     known.extend(route::POLICY_KEYS);
     let mut routes: Vec<RouteSettings> = Vec::new();
@@ -308,17 +331,13 @@ fn upstream(top: &Section<'_>, overrides: &Overrides) -> Result<Target, Error> {
 
 /// What is found is not repeated: it may carry a password.
 fn target(text: &str) -> Result<Target, String> {
-    const EXPECTED: &str = "expected http://HOST:PORT";
+    const EXPECTED: &str = "expected http://HOST:PORT or https://HOST:PORT";
     let uri: Uri = text.parse().map_err(|_| format!("this is no address; {EXPECTED}"))?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => {
-            return Err(format!(
-                "this version speaks no TLS to its upstream; {EXPECTED} of a service on a network that you trust"
-            ));
-        }
+    let (is_secure, usual_port) = match uri.scheme_str() {
+        Some("http") => (false, 80),
+        Some("https") => (true, 443),
         Some(_) | None => return Err(format!("the scheme is missing or unknown; {EXPECTED}")),
-    }
+    };
     let authority = uri.authority().ok_or_else(|| format!("the host is missing; {EXPECTED}"))?;
     if authority.as_str().contains('@') {
         return Err(format!("a user or password stands in it, which is not sent; {EXPECTED}"));
@@ -331,7 +350,8 @@ fn target(text: &str) -> Result<Target, String> {
     Ok(Target {
         authority: authority.as_str().to_owned(),
         host: authority.host().trim_matches(['[', ']']).to_owned(),
-        port: authority.port_u16().unwrap_or(80),
+        port: authority.port_u16().unwrap_or(usual_port),
+        is_secure,
     })
 }
 

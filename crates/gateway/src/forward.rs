@@ -1,7 +1,7 @@
 //! Requests that are no keyed commands: they stream through, in constant memory, once.
 
 use crate::headers;
-use crate::pace::Paced;
+use crate::pace::{Data, Paced};
 use crate::refusal::Refusal;
 use crate::service::Front;
 use crate::upstream::Failed;
@@ -46,7 +46,7 @@ pub(crate) async fn pass(front: &Front, request: Request<Incoming>, route: &str)
         }
         Nature::Idempotent | Nature::Command => {
             let request = Request::from_parts(head, body);
-            front.upstream.send(request, answer_time_max).await.map(boxed)
+            front.upstream.send(request, answer_time_max, None).await.map(boxed)
         }
     };
     let failed = match answered {
@@ -60,7 +60,9 @@ pub(crate) async fn pass(front: &Front, request: Request<Incoming>, route: &str)
     metrics::counter!("samekey_gateway_upstream_failures_total", "route" => route.to_owned(), "phase" => failed.name())
         .increment(1);
     let refusal = match (failed, nature) {
-        (Failed::NeverReached, _) => return Problem::UpstreamUnreached.into_response(None),
+        (Failed::NeverReached | Failed::NoTls | Failed::NotProcessed, _) => {
+            return Problem::UpstreamUnreached.into_response(None);
+        }
         // It may have run, and without a key nobody can ask again.
         (Failed::Slow | Failed::Broke, Nature::Command) => {
             return Problem::OutcomeUnknown.into_response(None);
@@ -73,8 +75,8 @@ pub(crate) async fn pass(front: &Front, request: Request<Incoming>, route: &str)
 
 fn boxed<B>(answer: HttpResponse<B>) -> Response
 where
-    B: Body<Data = bytes::Bytes> + Send + 'static,
+    B: Body<Data = bytes::Bytes> + Unpin + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    answer.map(|body| body.map_err(Into::into).boxed_unsync())
+    answer.map(|body| Data(body).map_err(Into::into).boxed_unsync())
 }

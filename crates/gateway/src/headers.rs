@@ -82,7 +82,12 @@ pub(crate) fn strip_way(headers: &mut HeaderMap) {
 }
 
 /// Says where a request came from, behind what a trusted proxy has said already.
-pub(crate) fn add_way(headers: &mut HeaderMap, peer: IpAddr, host: Option<&HeaderValue>) {
+pub(crate) fn add_way(
+    headers: &mut HeaderMap,
+    peer: IpAddr,
+    host: Option<&HeaderValue>,
+    scheme: &'static str,
+) {
     let so_far: Vec<&[u8]> =
         headers.get_all(FORWARDED_FOR).iter().map(HeaderValue::as_bytes).collect();
     let peer = peer.to_canonical().to_string();
@@ -93,7 +98,7 @@ pub(crate) fn add_way(headers: &mut HeaderMap, peer: IpAddr, host: Option<&Heade
     if let Some(host) = host {
         headers.entry(FORWARDED_HOST).or_insert_with(|| host.clone());
     }
-    headers.entry(FORWARDED_PROTO).or_insert(HeaderValue::from_static("http"));
+    headers.entry(FORWARDED_PROTO).or_insert(HeaderValue::from_static(scheme));
 }
 
 /// Makes an answer's head ready for the client, whose connection has a version of its own.
@@ -214,10 +219,10 @@ mod tests {
         strip_way(&mut headers);
         assert!(headers.is_empty());
         let host = HeaderValue::from_static("shop.example");
-        add_way(&mut headers, "10.0.0.1".parse().unwrap(), Some(&host));
-        add_way(&mut headers, "::ffff:10.0.0.2".parse().unwrap(), None);
+        add_way(&mut headers, "10.0.0.1".parse().unwrap(), Some(&host), "https");
+        add_way(&mut headers, "::ffff:10.0.0.2".parse().unwrap(), None, "http");
         assert_eq!(headers["x-forwarded-for"], "10.0.0.1, 10.0.0.2");
         assert_eq!(headers["x-forwarded-host"], "shop.example");
-        assert_eq!(headers["x-forwarded-proto"], "http");
+        assert_eq!(headers["x-forwarded-proto"], "https");
     }
 }

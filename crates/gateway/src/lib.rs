@@ -9,8 +9,9 @@
 //! else a person decides, with `samekey keys`.
 //!
 //! What it does not do: it never sends a command twice, but to an upstream that was declared to deduplicate;
-//! it follows no redirect, speaks no TLS, and upgrades no connection. It reads no environment variable but the
-//! upstream's credential, sets up no log and no metrics recorder: `samekey gateway` does.
+//! it follows no redirect, and upgrades no connection. It reads no environment variable but the upstream's credential
+//! and those that name the system's trusted certificates, sets up no log and no metrics recorder: `samekey gateway`
+//! does.
 //!
 //! Read next: `service.rs`, which every request passes, then `command.rs`, `upstream.rs`, and `ask.rs`.
 
@@ -32,6 +33,7 @@ mod repeats;
 mod routes;
 mod serve;
 mod service;
+mod tls;
 mod upstream;
 mod wire;
 

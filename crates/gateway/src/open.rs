@@ -4,8 +4,9 @@ use crate::admin::{Admin, Metrics};
 use crate::ask::{Asker, Asking};
 use crate::config::{Limits, Settings};
 use crate::error::{Error, Kind};
-use crate::serve::{Handler, listen, serve};
+use crate::serve::{Door, Handler, listen, serve};
 use crate::service::{Front, Service};
+use crate::tls::ServerTls;
 use http::Request;
 use hyper::body::Incoming;
 use samekey::{Engine, External, Recovery, RecoveryPlan, Response, Setup, SweepPlan, Sweeper};
@@ -87,8 +88,8 @@ impl Gateway {
             Some(address) => Some(bound(address, "admin")?),
             None => None,
         };
-        let (limits, metrics) = (self.settings.limits, self.metrics);
-        Ok(Ready { running, listener, admin, limits, metrics })
+        let Settings { limits, tls, .. } = self.settings;
+        Ok(Ready { running, listener, tls, admin, limits, metrics: self.metrics })
     }
 
     async fn start<S: Ledger>(&self, ledger: S) -> Result<Started<S>, Error> {
@@ -154,6 +155,7 @@ enum Running {
 pub struct Ready {
     running: Running,
     listener: TcpListener,
+    tls: Option<ServerTls>,
     admin: Option<TcpListener>,
     limits: Limits,
     metrics: Option<Metrics>,
@@ -165,6 +167,11 @@ impl Ready {
         self.listener.local_addr().ok()
     }
 
+    /// How clients come here: `https` or `http`. The admin listener is always `http`.
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
+
     /// Where health, readiness and metrics are, if anywhere.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
@@ -173,14 +180,11 @@ impl Ready {
     /// Serves until `stop` ends. Then it accepts nothing more, lets open requests and commands end, and
     /// says whether all did within the grace; commands that did not are asked about or wait for a person.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> bool {
-        let Ready { running, listener, admin, limits, metrics } = self;
+        let Ready { running, listener, tls, admin, limits, metrics } = self;
+        let door = Door { listener, tls };
         match running {
-            Running::Postgres(started) => {
-                started.serve((listener, admin), limits, metrics, stop).await
-            }
-            Running::Sqlite(started) => {
-                started.serve((listener, admin), limits, metrics, stop).await
-            }
+            Running::Postgres(started) => started.serve((door, admin), limits, metrics, stop).await,
+            Running::Sqlite(started) => started.serve((door, admin), limits, metrics, stop).await,
         }
     }
 }
@@ -188,19 +192,19 @@ impl Ready {
 impl<S: Ledger> Started<S> {
     async fn serve(
         self,
-        (listener, admin): (TcpListener, Option<TcpListener>),
+        (door, admin): (Door, Option<TcpListener>),
         limits: Limits,
         metrics: Option<Metrics>,
         stop: impl Future<Output = ()>,
     ) -> bool {
         let (stopper, stopping) = watch::channel(false);
         let serving =
-            tokio::spawn(serve(listener, Arc::clone(&self.service), limits, stopping.clone()));
+            tokio::spawn(serve(door, Arc::clone(&self.service), limits, stopping.clone()));
         // The admin listener goes on while requests end, so that a balancer reads "stopping".
         let (_admin_stopper, admin_stopping) = watch::channel(false);
         let admin = admin.map(|listener| {
             let pages = Arc::new(Admin::of(self.engine.clone(), metrics, stopping));
-            tokio::spawn(serve(listener, pages, limits, admin_stopping))
+            tokio::spawn(serve(Door { listener, tls: None }, pages, limits, admin_stopping))
         });
         stop.await;
         stopper.send_replace(true);

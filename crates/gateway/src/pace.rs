@@ -1,11 +1,11 @@
-//! A request's body on its way through: data alone, and no slower than a client that means it.
+//! Bodies on their way through: data alone, and a request's no slower than from a client that means it.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use samekey::BoxError;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
@@ -79,5 +79,33 @@ where
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// An answer's body without its trailers, which belong to the connection on which they came.
+pub(crate) struct Data<B>(pub(crate) B);
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Data<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        loop {
+            match ready!(Pin::new(&mut self.0).poll_frame(context)) {
+                Some(Ok(frame)) if !frame.is_data() => {}
+                other => return Poll::Ready(other),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
     }
 }

@@ -22,6 +22,8 @@ pub(crate) enum Refusal {
     BadTarget,
     /// The upstream does not accept the gateway's own credential.
     CredentialRefused,
+    /// A body in a transfer coding besides `chunked`, which would be taken for the body itself.
+    UnknownCoding,
     /// The upstream took too long; for a method that may be sent again.
     UpstreamSlow,
     /// The upstream broke off; for a method that may be sent again.
@@ -81,6 +83,13 @@ impl Refusal {
                 "Nothing ran, and your own credentials are not meant: contact the operator of this service, then send the same request with the same key again.",
                 true,
             ),
+            Refusal::UnknownCoding => (
+                StatusCode::NOT_IMPLEMENTED,
+                "coding-unknown",
+                "The transfer coding of this request is not known here",
+                "Nothing ran: send the body with Content-Length, or with Transfer-Encoding: chunked and nothing else.",
+                false,
+            ),
             Refusal::UpstreamSlow => (
                 StatusCode::GATEWAY_TIMEOUT,
                 "upstream-slow",
@@ -135,6 +144,7 @@ impl Refusal {
             | Refusal::AmbiguousPath
             | Refusal::BadTarget
             | Refusal::CredentialRefused
+            | Refusal::UnknownCoding
             | Refusal::UpstreamSlow
             | Refusal::UpstreamBroke => {}
         }

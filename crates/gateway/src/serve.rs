@@ -1,6 +1,7 @@
 //! An accept loop with limits: how many may come, how long they may take, and how they are let go.
 
 use crate::config::Limits;
+use crate::tls::ServerTls;
 use crate::wire::Wire;
 use http::Request;
 use http_body::{Body, Frame, SizeHint};
@@ -18,8 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Notify, Semaphore, watch};
+use tokio_rustls::server::TlsStream;
 
 /// How many connections the kernel may hold until they are accepted.
 const WAITING_MAX: u32 = 1_024;
@@ -55,13 +58,21 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(WAITING_MAX)
 }
 
+/// Where clients come in.
+pub(crate) struct Door {
+    pub(crate) listener: TcpListener,
+    /// Nothing where they come without TLS.
+    pub(crate) tls: Option<ServerTls>,
+}
+
 /// Serves until `stopping` says so, then lets open requests end; says whether all did within the grace.
 pub(crate) async fn serve<H: Handler>(
-    listener: TcpListener,
+    door: Door,
     handler: Arc<H>,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) -> bool {
+    let Door { listener, tls } = door;
     let places = Arc::new(Semaphore::new(limits.connections_max));
     loop {
         // All places may be taken for long; the word to stop is heard all the same.
@@ -79,9 +90,17 @@ pub(crate) async fn serve<H: Handler>(
             },
             () = told(&mut stopping) => break,
         };
-        let (handler, stopping) = (Arc::clone(&handler), stopping.clone());
+        let (handler, stopping, tls) = (Arc::clone(&handler), stopping.clone(), tls.clone());
         tokio::spawn(async move {
-            connection(stream, peer, handler, limits, stopping).await;
+            let _ = stream.set_nodelay(true);
+            match tls {
+                None => connection(stream, peer, handler, limits, stopping).await,
+                Some(tls) => {
+                    if let Some(stream) = secured(stream, &tls, limits, stopping.clone()).await {
+                        connection(stream, peer, handler, limits, stopping).await;
+                    }
+                }
+            }
             drop(place);
         });
     }
@@ -96,15 +115,34 @@ async fn told(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
-/// Serves one connection to its end.
-async fn connection<H: Handler>(
+/// Speaks TLS, as long as a head may take at the most; the place of the connection is taken meanwhile.
+async fn secured(
     stream: TcpStream,
+    tls: &ServerTls,
+    limits: Limits,
+    mut stopping: watch::Receiver<bool>,
+) -> Option<TlsStream<TcpStream>> {
+    let spoken = tokio::select! {
+        spoken = tokio::time::timeout(limits.headers_time_max, tls.acceptor().accept(stream)) => spoken,
+        () = told(&mut stopping) => return None,
+    };
+    match spoken {
+        Ok(Ok(stream)) => return Some(stream),
+        Ok(Err(error)) => tracing::debug!(%error, "a client spoke no TLS"),
+        Err(_) => tracing::debug!("a client took too long over TLS"),
+    }
+    metrics::counter!("samekey_gateway_handshakes_failed_total").increment(1);
+    None
+}
+
+/// Serves one connection to its end.
+async fn connection<H: Handler, I: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: I,
     peer: SocketAddr,
     handler: Arc<H>,
     limits: Limits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let _ = stream.set_nodelay(true);
     let mut http = Builder::new(TokioExecutor::new());
     http.http1()
         .timer(TokioTimer::new())

@@ -32,6 +32,8 @@ pub(crate) struct Front {
     pub(crate) on_repeat: OnRepeat,
     pub(crate) repeats: Repeats,
     pub(crate) identity: Identity,
+    /// How clients come here.
+    scheme: &'static str,
     document: Bytes,
     started: Instant,
     /// When the log was told last of commands without a key, in milliseconds since the start, plus one.
@@ -41,11 +43,12 @@ pub(crate) struct Front {
 impl Front {
     pub(crate) fn new(settings: &Settings) -> Result<Front, BoxError> {
         Ok(Front {
-            upstream: Upstream::new(settings.target.clone(), &settings.limits)?,
+            upstream: Upstream::new(settings)?,
             limits: settings.limits,
             on_repeat: settings.on_repeat,
             repeats: Repeats::new(settings.repeats_window),
             identity: settings.identity.clone(),
+            scheme: settings.scheme(),
             document: document::bytes(&settings.routes),
             started: Instant::now(),
             hinted: AtomicU64::new(0),
@@ -112,6 +115,7 @@ impl<S: Ledger> Service<S> {
     ) -> Result<Response, Refusal> {
         let front = &self.front;
         let host = one_target(&request)?;
+        one_coding(&request)?;
         if request.uri().path() == document::PATH && request.method() == Method::GET {
             return Ok(document::response(&front.document));
         }
@@ -120,7 +124,7 @@ impl<S: Ledger> Service<S> {
             headers::strip_way(request.headers_mut());
         }
         front.identity.mark(request.headers_mut(), &caller.org);
-        headers::add_way(request.headers_mut(), peer.ip(), host.as_ref());
+        headers::add_way(request.headers_mut(), peer.ip(), host.as_ref(), front.scheme);
         let found = find(&self.routes, request.method(), request.uri().path());
         let number = match found {
             Place::Ambiguous => return Err(Refusal::AmbiguousPath),
@@ -171,6 +175,17 @@ fn one_target(request: &Request<Incoming>) -> Result<Option<HeaderValue>, Refusa
     let authority = request.uri().authority().map(http::uri::Authority::as_str);
     let host = authority.and_then(|authority| authority.rsplit('@').next());
     Ok(host.and_then(|host| HeaderValue::from_str(host).ok()).or_else(|| line.cloned()))
+}
+
+/// The library takes `chunked` off and leaves what lies below it. A body in `gzip` would then be sent on as
+/// something that it is not.
+fn one_coding(request: &Request<Incoming>) -> Result<(), Refusal> {
+    let mut lines = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    let is_chunked = |line: &HeaderValue| line.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if lines.next().is_none_or(is_chunked) && lines.next().is_none() {
+        return Ok(());
+    }
+    Err(Refusal::UnknownCoding)
 }
 
 /// A method for the log: clients may invent any.

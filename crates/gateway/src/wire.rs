@@ -108,6 +108,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Wire<I> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.inner).poll_shutdown(context)
+        // TLS has something to say at the end, and a client that takes nothing would not let it.
+        let shut = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.written(context, shut)
     }
 }

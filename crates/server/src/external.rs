@@ -13,6 +13,8 @@ mod run;
 mod settle;
 mod stored;
 
+pub use lease::CallLease;
+use lease::Deadline;
 #[cfg(debug_assertions)]
 pub(crate) use run::injected;
 pub use stored::StoredRequest;
@@ -212,15 +214,23 @@ pub struct Call {
     request: Request,
     outbound_key: OutboundKey,
     request_sha: Option<[u8; 32]>,
+    deadline: Option<Deadline>,
 }
 
 impl Call {
-    pub(crate) fn new(
+    fn new(
         request: Request,
         outbound_key: OutboundKey,
         request_sha: Option<[u8; 32]>,
+        deadline: Option<Deadline>,
     ) -> Call {
-        Call { request, outbound_key, request_sha }
+        Call { request, outbound_key, request_sha, deadline }
+    }
+
+    /// The lease of this call, for a call that itself sees to it that nothing is sent when that is over, and
+    /// wants a late answer heard. Nothing for a request without a key.
+    pub fn lease(&self) -> Option<CallLease> {
+        self.deadline.as_ref().map(Deadline::watch)
     }
 
     /// The fingerprint that was claimed: equal for equal commands of the route, whatever their keys.
@@ -322,6 +332,9 @@ impl<S: Ledger> External<S> {
     /// - hand the sending to `tokio::spawn` or a queue: a call that has lost its lease is dropped, and what
     ///   was spawned would go on;
     /// - take longer than its lease: give the request a timeout well below the route's `lease`.
+    ///
+    /// A call that is dropped with its lease loses an answer that has come meanwhile, and a person has to look it
+    /// up. One that looks at [`Call::lease`] before each write does not.
     ///
     /// On a route with `KeyRule::Optional` a request without a key is called too, unprotected: its
     /// outbound key is a new one each time, nothing is written, and where it ends without an answer the

@@ -86,7 +86,7 @@ mod sweep;
 pub use atomic::Borrowing;
 pub use body::{Answer, Body, BoxError, Request, Response, json, whole};
 pub use engine::{Engine, Setup};
-pub use external::{Call, External, ExternalFault, Finished, Outcome, StoredRequest};
+pub use external::{Call, CallLease, External, ExternalFault, Finished, Outcome, StoredRequest};
 pub use layer::{Identify, Protect, Protected};
 pub use problem::Problem;
 pub use recover::{Ask, Finding, Found, Question, Recovery, RecoveryPass, RecoveryPlan};

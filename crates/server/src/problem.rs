@@ -194,7 +194,7 @@ impl Problem {
                     "upstream-unreached",
                     "The upstream could not be reached",
                     API,
-                    "Nothing was sent and nothing ran: send the same request with the same key again after Retry-After.",
+                    "Nothing ran: send the same request with the same key again after Retry-After.",
                 ),
                 Some(RetryAfter::MIN),
             ),

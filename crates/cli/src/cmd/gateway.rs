@@ -18,7 +18,7 @@ use std::process::ExitCode;
                   3 the database or an address cannot be used, 4 some commands had not ended when it stopped."
 )]
 pub struct Arguments {
-    /// Where commands go: http://HOST:PORT
+    /// Where commands go: http://HOST:PORT or https://HOST:PORT
     #[arg(long, env = "SAMEKEY_UPSTREAM", value_name = "URL", hide_env_values = true)]
     upstream: Option<String>,
     /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
@@ -104,14 +104,13 @@ fn stopped(error: Error) -> Stopped {
 
 /// Two lines: where it listens, and where operators look.
 fn greeting(ready: &Ready) -> String {
-    let shown = |address: Option<std::net::SocketAddr>| {
-        address.map_or_else(|| "an unknown address".to_owned(), |it| format!("http://{it}"))
-    };
+    let address =
+        ready.address().map_or_else(|| "an unknown address".to_owned(), |it| it.to_string());
     let admin = match ready.admin_address() {
         Some(address) => format!("health, readiness and metrics on http://{address}\n"),
         None => String::new(),
     };
-    format!("listening on {}\n{admin}", shown(ready.address()))
+    format!("listening on {}://{address}\n{admin}", ready.scheme())
 }
 
 async fn stop_signal() {

@@ -88,7 +88,7 @@ pub(super) async fn ask(
     headers::for_command(&mut head.headers, Version::HTTP_11, front.upstream.host(), &key);
     let request = Request::from_parts(head, Full::new(body));
     // However it failed: an earlier attempt may have run.
-    let Ok(answer) = front.upstream.send(request, route.timeout).await else {
+    let Ok(answer) = front.upstream.send(request, route.timeout, None).await else {
         return Finding::CannotTell;
     };
     let mut answer = answer.map(BodyExt::boxed_unsync);

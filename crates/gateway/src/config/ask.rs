@@ -1,6 +1,6 @@
 //! The settings that say who is asked what became of a command, and how.
 
-use super::route::Mark;
+use super::route::{Mark, Named};
 use super::source::Section;
 use crate::ask::again::SameRequest;
 use crate::ask::{Asking, Location, Place, Recovered, StatusUrl};
@@ -16,6 +16,7 @@ use samekey_client::{Error as ClientError, HttpCounterparty};
 use samekey_core::outcome::Ending;
 use samekey_core::policy::Counterparty;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 const ASK_KEYS: [&str; 5] =
@@ -92,8 +93,7 @@ pub(super) fn fault(section: &Section<'_>, choice: &str, sentence: &str) -> Opti
 pub(super) struct Around<'a> {
     pub(super) pattern: Option<&'a Pattern>,
     pub(super) in_progress: Option<&'a Mark>,
-    /// The address of the upstream, with its scheme.
-    pub(super) upstream: &'a str,
+    pub(super) upstream: &'a Named<'a>,
 }
 
 /// Who is asked on a route.
@@ -181,8 +181,13 @@ fn status_url(
     let place = Place::parse(ask.required("by_key")?, &names)
         .map_err(|sentence| ask.fault("by_key", sentence))?;
     let answer = section.section("answer", &ANSWER_KEYS)?;
+    let elsewhere = ask.text("base_url")?;
     let config = HttpConfig {
-        base_url: ask.text("base_url")?.unwrap_or(around.upstream).to_owned(),
+        base_url: elsewhere.unwrap_or(around.upstream.url).to_owned(),
+        trust_file: match elsewhere {
+            None => around.upstream.authorities.map(PathBuf::from),
+            Some(_) => None,
+        },
         // The operator has named this very address, as that of the upstream.
         allow_plain_http: true,
         allow_networks: anywhere(),

@@ -55,6 +55,14 @@ pub(super) const POLICY_KEYS: [&str; 26] = [
 ];
 const MARK_KEYS: [&str; 3] = ["status", "pointer", "value"];
 
+/// The upstream, as the settings name it.
+pub(super) struct Named<'a> {
+    /// Its address, with its scheme.
+    pub(super) url: &'a str,
+    /// The file of those who are believed about it, where that is not the system.
+    pub(super) authorities: Option<&'a str>,
+}
+
 /// Under which key the upstream gets a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outbound {
@@ -109,13 +117,13 @@ impl RouteSettings {
     /// The default route with what the settings say of it.
     pub(super) fn default_of(
         section: &Section<'_>,
-        upstream: &str,
+        upstream: &Named<'_>,
     ) -> Result<RouteSettings, Error> {
         RouteSettings::read(section, upstream, DEFAULT_NAME, None, commands())
     }
 
     /// A route with a name and a path, before the upstream of this address.
-    pub(super) fn of(section: &Section<'_>, upstream: &str) -> Result<RouteSettings, Error> {
+    pub(super) fn of(section: &Section<'_>, upstream: &Named<'_>) -> Result<RouteSettings, Error> {
         let name = section.required("name")?;
         if name == DEFAULT_NAME {
             return Err(section.fault(
@@ -152,7 +160,7 @@ impl RouteSettings {
 
     fn read(
         section: &Section<'_>,
-        upstream: &str,
+        upstream: &Named<'_>,
         name: &str,
         pattern: Option<Pattern>,
         methods: Vec<Method>,

@@ -134,7 +134,7 @@ fn t108_the_callers_key_is_not_sent_on_where_two_organisations_would_meet() {
 #[test]
 fn an_upstream_that_cannot_be_used_is_refused_without_repeating_it() {
     for bad in
-        ["localhost:9", "https://a", "http://a/b", "http://a?b", "ftp://a", "http://u:secret@a"]
+        ["localhost:9", "https://a/b", "http://a/b", "http://a?b", "ftp://a", "http://u:secret@a"]
     {
         let overrides = Overrides { upstream: Some(bad.to_owned()), ..Overrides::default() };
         let sentence = Settings::read(None, &overrides).unwrap_err().to_string();

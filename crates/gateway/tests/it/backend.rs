@@ -4,9 +4,14 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+/// What bytes go through.
+pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// A request as the backend saw it.
 #[derive(Clone, Debug)]
@@ -15,6 +20,8 @@ pub struct Seen {
     pub target: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
+    /// The head as it came.
+    pub raw_head: Vec<u8>,
 }
 
 impl Seen {
@@ -76,6 +83,7 @@ pub struct Backend {
     seen: Arc<Mutex<Vec<Seen>>>,
     connections: Arc<Mutex<usize>>,
     broken: Arc<Mutex<usize>>,
+    answered: Arc<Mutex<usize>>,
 }
 
 impl Backend {
@@ -84,11 +92,21 @@ impl Backend {
         script: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static,
     ) -> Backend {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Backend::on(listener, script)
+        Backend::on(listener, None, script)
+    }
+
+    /// The same behind TLS.
+    pub async fn secure(
+        tls: TlsAcceptor,
+        script: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static,
+    ) -> Backend {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Backend::on(listener, Some(tls), script)
     }
 
     fn on(
         listener: TcpListener,
+        tls: Option<TlsAcceptor>,
         script: impl Fn(&Seen, usize) -> Reply + Send + Sync + 'static,
     ) -> Backend {
         let backend = Backend {
@@ -96,14 +114,24 @@ impl Backend {
             seen: Arc::default(),
             connections: Arc::default(),
             broken: Arc::default(),
+            answered: Arc::default(),
         };
         let script: Script = Arc::new(script);
         let own = backend.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 *own.connections.lock().unwrap() += 1;
-                let (own, script) = (own.clone(), Arc::clone(&script));
-                tokio::spawn(async move { own.serve(stream, script).await });
+                let (own, script, tls) = (own.clone(), Arc::clone(&script), tls.clone());
+                tokio::spawn(async move {
+                    match tls {
+                        None => own.serve(stream, script).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                own.serve(stream, script).await;
+                            }
+                        }
+                    }
+                });
             }
         });
         backend
@@ -117,7 +145,7 @@ impl Backend {
     /// The same at an address where nobody listens any more.
     pub async fn creating_at(address: SocketAddr) -> Backend {
         let listener = TcpListener::bind(address).await.unwrap();
-        Backend::on(listener, |_, number| Reply::Bytes(created(number)))
+        Backend::on(listener, None, |_, number| Reply::Bytes(created(number)))
     }
 
     /// An address where nobody listens.
@@ -125,8 +153,13 @@ impl Backend {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        let (seen, connections, broken) = (Arc::default(), Arc::default(), Arc::default());
-        Backend { address, seen, connections, broken }
+        Backend {
+            address,
+            seen: Arc::default(),
+            connections: Arc::default(),
+            broken: Arc::default(),
+            answered: Arc::default(),
+        }
     }
 
     /// What it was asked so far.
@@ -163,7 +196,12 @@ impl Backend {
         until(|| self.effects() >= effects).await;
     }
 
-    async fn serve(self, mut stream: TcpStream, script: Script) {
+    /// Waits until so many answers were written to the end.
+    pub async fn wait_for_answers(&self, answers: usize) {
+        until(|| *self.answered.lock().unwrap() >= answers).await;
+    }
+
+    async fn serve(self, mut stream: impl Stream, script: Script) {
         let mut buffer = Vec::new();
         loop {
             let request = match read_request(&mut stream, &mut buffer).await {
@@ -208,7 +246,11 @@ impl Backend {
                     return;
                 }
             };
-            if stream.write_all(&bytes).await.is_err() || last {
+            if stream.write_all(&bytes).await.is_err() {
+                return;
+            }
+            *self.answered.lock().unwrap() += 1;
+            if last {
                 return;
             }
         }
@@ -226,7 +268,7 @@ pub async fn until(mut so: impl FnMut() -> bool) {
     panic!("it did not come to be within ten seconds");
 }
 
-async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<Option<Seen>, ()> {
+async fn read_request(stream: &mut impl Stream, buffer: &mut Vec<u8>) -> Result<Option<Seen>, ()> {
     let (mut seen, head_bytes) = loop {
         let mut headers = [httparse::EMPTY_HEADER; 256];
         let mut request = httparse::Request::new(&mut headers);
@@ -240,6 +282,7 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<Op
                 target: request.path.unwrap().to_owned(),
                 headers: headers.collect(),
                 body: Vec::new(),
+                raw_head: buffer[..length].to_vec(),
             };
             break (seen, length);
         }
@@ -286,6 +329,6 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Result<Op
     Ok(Some(seen))
 }
 
-async fn more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> bool {
+async fn more(stream: &mut impl Stream, buffer: &mut Vec<u8>) -> bool {
     matches!(stream.read_buf(buffer).await, Ok(read) if read > 0)
 }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// No answer takes longer than this, or the test hangs.
@@ -78,7 +78,7 @@ pub async fn exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Reads until the other side ends the connection.
-pub async fn read_to_end(stream: &mut TcpStream) -> Vec<u8> {
+pub async fn read_to_end(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut answer = Vec::new();
     let reading = async {
         // A reset after the answer is an end as well.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
-async fn client(world: &World) -> SendRequest<Bytes> {
+pub async fn client(world: &World) -> SendRequest<Bytes> {
     let stream = TcpStream::connect(world.gateway.address).await.unwrap();
     let (client, connection) = h2::client::handshake(stream).await.unwrap();
     tokio::spawn(async move {

@@ -5,16 +5,22 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::unwrap_used, missing_docs)]
 
 mod asking;
+mod authority;
 mod backend;
 mod basics;
 mod chaos;
 mod client;
 mod concurrency;
 mod contract;
+mod corpus;
 mod endings;
 mod http2;
+mod http2_upstream;
 mod pages;
 mod process;
+mod sizes;
 mod tenants;
 mod through;
+mod tls_clients;
+mod tls_upstream;
 mod world;

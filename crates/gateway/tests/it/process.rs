@@ -1,17 +1,24 @@
 //! The program itself, killed and frozen in the middle of a call, and what its log shows.
 
+use crate::authority::Authority;
 use crate::backend::{Backend, Reply, created};
-use crate::client::{Answer, Ask, exchange};
+use crate::client::{Answer, Ask, exchange, read_to_end};
 use samekey_sim::{Cluster, Options, Process, Program};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 /// How long a key may take to leave the state of a dead owner.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn start(folder: &Path, backend: &Backend, settings: &str) -> Process {
+    let upstream = format!("upstream = \"http://{}\"\n", backend.address);
+    start_with(folder, &format!("{upstream}{settings}"))
+}
+
+fn start_with(folder: &Path, settings: &str) -> Process {
     let file = folder.join("samekey.toml");
     let database = format!("sqlite:{}", folder.join("ledger.db").display());
     let text = format!("listen = \"127.0.0.1:0\"\ndatabase = {database:?}\n{settings}");
@@ -21,7 +28,6 @@ fn start(folder: &Path, backend: &Backend, settings: &str) -> Process {
         .arg("gateway")
         .arg("--config")
         .arg(&file)
-        .env("SAMEKEY_UPSTREAM", format!("http://{}", backend.address))
         .env("SAMEKEY_LOG", "debug")
         .start()
         .unwrap()
@@ -86,11 +92,16 @@ async fn own_process_t62_a_gateway_frozen_past_its_lease_sends_nothing_again() {
     let mut other = start(folder.path(), &backend, SHORT_LEASE);
     let told = past_progress(&ask, &mut other).await;
     assert_eq!((told.status, told.code().as_str()), (409, "samekey.outcome-unknown"));
+    // The answer comes while nobody there can read it.
     gate.add_permits(10);
+    backend.wait_for_answers(1).await;
     frozen.thaw().unwrap();
     let late = Answer::parse(&asked.await.unwrap());
+    assert_eq!((late.status, late.is_replay()), (201, false), "{late:?}");
+    // It is evidence: the key that waited for a person is done, wherever it is asked for.
     let last = past_progress(&ask, &mut other).await;
-    assert_eq!(late.status, last.status, "{late:?} {last:?}");
+    assert_eq!((last.status, last.is_replay()), (201, true), "{last:?}");
+    assert_eq!(last.kept(), late.kept());
     assert_eq!(backend.effects(), 1);
 }
 
@@ -217,4 +228,62 @@ async fn own_cluster_b37_without_its_ledger_nothing_runs() {
         told = ask.send(address).await;
     }
     assert_eq!(backend.effects(), 1);
+}
+
+/// A gateway that is stopped before it has sent all of a command, and goes on when its lease is over and the key is
+/// with a person, sends nothing of the rest: neither what waits for a full socket, nor what follows a handshake.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn own_process_t62_a_gateway_frozen_before_it_sent_sends_nothing_after_its_lease() {
+    const LARGE: usize = 16 << 20;
+    let authority = Authority::new();
+    let tls = authority.server("localhost", false, &[]);
+    for is_secure in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (here, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let (told, gate, tls) = (Arc::clone(&here), Arc::clone(&go), tls.clone());
+        // Reads nothing before it is told to, and then counts what comes.
+        let counting = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            told.add_permits(1);
+            gate.acquire().await.unwrap().forget();
+            if is_secure {
+                return match tls.accept(stream).await {
+                    Ok(mut stream) => read_to_end(&mut stream).await.len(),
+                    Err(_) => 0,
+                };
+            }
+            read_to_end(&mut stream).await.len()
+        });
+        let folder = tempfile::tempdir().unwrap();
+        let scheme = if is_secure { "https" } else { "http" };
+        let settings = format!(
+            "upstream = \"{scheme}://localhost:{port}\"\n{}[limits]\nconnect_time_max_ms = 60000\n{SHORT_LEASE}body_bytes_max = {LARGE}\n",
+            if is_secure {
+                format!("upstream_ca = {:?}\n", authority.file("authority.pem"))
+            } else {
+                String::new()
+            }
+        );
+        let mut frozen = start_with(folder.path(), &settings);
+        let address = frozen.address().unwrap();
+        let ask = Ask::new("POST", "/files").header("Idempotency-Key: k").body(vec![b'x'; LARGE]);
+        let bytes = ask.bytes();
+        let asked = tokio::spawn(async move { exchange(address, &bytes).await });
+        here.acquire().await.unwrap().forget();
+        frozen.freeze().unwrap();
+        let mut other = start_with(folder.path(), &settings);
+        let told = past_progress(&ask, &mut other).await;
+        assert_eq!((told.status, told.code().as_str()), (409, "samekey.outcome-unknown"));
+        go.add_permits(1);
+        frozen.thaw().unwrap();
+        let late = Answer::parse(&asked.await.unwrap());
+        assert_eq!((late.status, late.code().as_str()), (409, "samekey.outcome-unknown"));
+        let came = counting.await.unwrap();
+        if is_secure {
+            assert_eq!(came, 0, "it went on with its handshake");
+        } else {
+            assert!(came < LARGE, "all {came} bytes came");
+        }
+    }
 }

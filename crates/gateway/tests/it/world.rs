@@ -65,6 +65,7 @@ impl Running {
 pub struct World {
     place: Place,
     pub backend: Backend,
+    upstream: String,
     settings: String,
     pub gateway: Running,
 }
@@ -72,16 +73,24 @@ pub struct World {
 impl World {
     /// A gateway with these settings, besides addresses and ledger.
     pub async fn with(kind: Kind, backend: Backend, settings: &str) -> World {
+        let upstream = format!("http://{}", backend.address);
+        World::before(kind, &upstream, backend, settings).await
+    }
+
+    /// The same with an upstream that is called so.
+    pub async fn before(kind: Kind, upstream: &str, backend: Backend, settings: &str) -> World {
         let place = Place::of(kind).await;
-        let gateway = start(&place, &backend, settings).await;
-        World { place, backend, settings: settings.to_owned(), gateway }
+        let gateway = start(&place, upstream, settings).await;
+        let upstream = upstream.to_owned();
+        World { place, backend, upstream, settings: settings.to_owned(), gateway }
     }
 
     /// A gateway on the ledger of this address.
     pub async fn at(url: &str, backend: Backend, settings: &str) -> World {
         let place = Place::At(url.to_owned());
-        let gateway = start(&place, &backend, settings).await;
-        World { place, backend, settings: settings.to_owned(), gateway }
+        let upstream = format!("http://{}", backend.address);
+        let gateway = start(&place, &upstream, settings).await;
+        World { place, backend, upstream, settings: settings.to_owned(), gateway }
     }
 
     /// A gateway that was told nothing but where its upstream is.
@@ -91,7 +100,7 @@ impl World {
 
     /// A second gateway on the same ledger.
     pub async fn another(&self) -> Running {
-        start(&self.place, &self.backend, &self.settings).await
+        start(&self.place, &self.upstream, &self.settings).await
     }
 
     /// Sends this request and reads the answer to its end.
@@ -100,10 +109,9 @@ impl World {
     }
 }
 
-async fn start(place: &Place, backend: &Backend, settings: &str) -> Running {
-    let address = backend.address;
+async fn start(place: &Place, upstream: &str, settings: &str) -> Running {
     let text = format!(
-        "upstream = \"http://{address}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\ndatabase = {:?}\n{settings}",
+        "upstream = \"{upstream}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\ndatabase = {:?}\n{settings}",
         place.url()
     );
     let settings = Settings::read(Some(("test.toml", &text)), &Overrides::default()).unwrap();

@@ -36,17 +36,19 @@ pub(super) struct Lease<'a, S> {
 }
 
 /// The moment from which on nothing may be sent any more, shared by who renews and who calls.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Deadline {
     from: Instant,
     micros: Arc<AtomicU64>,
     /// Whether the call was begun; before that nothing can have been sent.
     begun: Arc<AtomicBool>,
+    /// Whether the call itself sees to it that nothing is sent when this is over.
+    watched: Arc<AtomicBool>,
 }
 
 impl Deadline {
     fn new(from: Instant) -> Deadline {
-        Deadline { from, micros: Arc::default(), begun: Arc::default() }
+        Deadline { from, micros: Arc::default(), begun: Arc::default(), watched: Arc::default() }
     }
 
     fn put(&self, at: Instant) {
@@ -66,6 +68,34 @@ impl Deadline {
     fn is_over(&self) -> bool {
         Instant::now() >= self.at()
     }
+
+    /// Whether the call goes on although this is over, to hear what has come.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::SeqCst)
+    }
+
+    /// For a call that looks at it before each write.
+    pub(super) fn watch(&self) -> CallLease {
+        self.watched.store(true, Ordering::SeqCst);
+        CallLease(self.clone())
+    }
+}
+
+/// The lease of a call, for a call that looks at it before each write.
+///
+/// Without this, a call whose lease is over is dropped at that moment, and with it an answer that has come
+/// already: a process that was stopped for a minute wakes up with the answer in its socket and a lease that is
+/// over. Whoever takes this promises that nothing is sent any more once [`CallLease::is_over`] says so. In return
+/// the call goes on for a second after its lease, and the answer that it hears then is evidence: it settles a key
+/// that waits for a person, or is kept for whoever holds the key by then.
+#[derive(Clone, Debug)]
+pub struct CallLease(Deadline);
+
+impl CallLease {
+    /// Whether nothing may be sent any more.
+    pub fn is_over(&self) -> bool {
+        self.0.is_over()
+    }
 }
 
 /// A call that goes no further once its deadline is over. Every step looks at the clock: a process that
@@ -76,11 +106,11 @@ pub(super) struct UnderLease<F> {
 }
 
 impl<F: Future> Future for UnderLease<F> {
-    /// Nothing where the deadline was over.
+    /// Nothing where the deadline was over, unless the call sends nothing by itself then.
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<F::Output>> {
-        if self.deadline.is_over() {
+        if self.deadline.is_over() && !(self.deadline.has_begun() && self.deadline.is_watched()) {
             return Poll::Ready(None);
         }
         self.deadline.begun.store(true, Ordering::SeqCst);

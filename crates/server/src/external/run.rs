@@ -31,6 +31,10 @@ const TRIES_MAX: u32 = 5;
 /// The pause before the next try; it doubles.
 const TRY_PAUSE: Duration = Duration::from_millis(20);
 
+/// How long a call goes on whose lease is over and that sends nothing more: what came while the process
+/// stood still lies there already, and its caller waits.
+const HEAR_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// The mode of external commands.
 pub(super) struct Calls<S, F> {
     pub(super) external: External<S>,
@@ -84,7 +88,8 @@ where
         };
         crash_point!("external.claim-after");
         let lease = Lease::of(&shared, &command, &claimed);
-        let call = Call::new(command.request.clone(), outbound_key, Some(command.request_sha()));
+        let sha = Some(command.request_sha());
+        let call = Call::new(command.request.clone(), outbound_key, sha, Some(lease.deadline()));
         let ended = see_through(self.call, call, &command.route, Some(lease)).await;
         crash_point!("external.call-after");
         let command = Arc::new(command);
@@ -99,7 +104,7 @@ where
                 return Problem::StoreUnavailable.into_response(None);
             }
         };
-        let call = Call::new(request, outbound_key, None);
+        let call = Call::new(request, outbound_key, None, None);
         let ended = see_through::<S, F>(self.call, call, &route, None).await;
         shared.signals.emit(&route, Signal::Unkeyed);
         match ended {
@@ -268,19 +273,26 @@ where
     let ended: std::thread::Result<Ended> = match lease {
         Some(lease) => {
             let deadline = lease.deadline();
-            let working = UnderLease { call: Box::pin(working), deadline: deadline.clone() };
+            let mut working = UnderLease { call: Box::pin(working), deadline: deadline.clone() };
+            let known = |ended: std::thread::Result<Ended>| {
+                ended
+                    .unwrap_or(Ended::Doubt(Reason::HandlerPanicked, None))
+                    .by_policy(route.policy())
+            };
             let given_up = tokio::select! {
                 biased;
                 reason = lease.keep() => reason,
-                ended = working => match ended {
-                    Some(ended) => {
-                        return ended
-                            .unwrap_or(Ended::Doubt(Reason::HandlerPanicked, None))
-                            .by_policy(route.policy());
-                    }
+                ended = &mut working => match ended {
+                    Some(ended) => return known(ended),
                     None => Reason::LeaseLapsed,
                 },
             };
+            // It sends nothing any more, and what it has been told by now is evidence.
+            if deadline.is_watched()
+                && let Ok(Some(ended)) = tokio::time::timeout(HEAR_TIME_MAX, working).await
+            {
+                return known(ended);
+            }
             // The store took so long over the claim that its lease was over before the call began.
             return if deadline.has_begun() {
                 Ended::Doubt(given_up, None)

@@ -5,7 +5,7 @@ use super::on_every_store;
 use super::provider::{Plan, Say};
 use super::world::{SHORT, World, answers, opaque, pay, plan, scope};
 use samekey::store::Ledger;
-use samekey::{RecoveryPlan, Setup, Signal};
+use samekey::{Call, RecoveryPlan, Setup, Signal};
 use samekey_core::policy::{Choices, Counterparty};
 use samekey_core::record::{Reason, State};
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ on_every_store!(
     b16_a_late_answer_is_evidence,
     t84_two_workers_share_what_is_due,
     p30_a_late_answer_on_a_free_key_is_an_alarm,
+    p30_a_call_that_watches_its_lease_is_heard_after_its_end,
     a_lapsed_claim_that_nobody_can_be_asked_about_waits_for_a_person,
     one_org_with_many_open_keys_keeps_no_other_waiting,
 );
@@ -275,6 +276,39 @@ async fn p30_a_late_answer_on_a_free_key_is_an_alarm<H: Home>() {
     });
     assert_eq!(late.status, 409, "{late:?}");
     assert!(world.saw(Signal::Contradicted), "{:?}", world.signals());
+}
+
+/// The answer comes when the lease is over and the key already waits for a person. A call that sees to it that
+/// nothing is sent any more is heard, and every other one is dropped with its lease.
+async fn p30_a_call_that_watches_its_lease_is_heard_after_its_end<H: Home>() {
+    for watches in [true, false] {
+        let world = World::<H>::new(Choices { run_max: SHORT, ..opaque() }).await;
+        world.provider.plan(Plan::Wait);
+        let provider = world.provider.clone();
+        let call = async move |call: Call| {
+            let lease = watches.then(|| call.lease().unwrap());
+            assert!(lease.as_ref().is_none_or(|lease| !lease.is_over()));
+            let charged = provider.charge(call).await;
+            assert!(lease.is_none_or(|lease| lease.is_over()));
+            charged
+        };
+        let (late, ()) = tokio::join!(world.run("k", call), async {
+            world.provider.reached().await;
+            while world.pay("k").await.told().1 != "samekey.outcome-unknown" {
+                tokio::time::sleep(SHORT / 10).await;
+            }
+            world.provider.go();
+        });
+        let next = world.pay("k").await;
+        if watches {
+            assert_eq!((late.status, late.is_replay(), next.is_replay()), (201, false, true));
+            assert_eq!(next.body, late.body);
+        } else {
+            assert_eq!(late.told(), (409, "samekey.outcome-unknown".into()));
+            assert_eq!(next.told(), (409, "samekey.outcome-unknown".into()));
+        }
+        assert_eq!(world.provider.calls().len(), 1, "nobody called again");
+    }
 }
 
 async fn a_lapsed_claim_that_nobody_can_be_asked_about_waits_for_a_person<H: Home>() {

@@ -4,11 +4,15 @@ use super::home::Home;
 use super::provider::Provider;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use samekey::{Caller, Engine, External, RecoveryPass, RecoveryPlan, Route, Setup, Signal};
+use samekey::{
+    BoxError, Call, Caller, Engine, External, Outcome, RecoveryPass, RecoveryPlan, Route, Setup,
+    Signal,
+};
 use samekey_core::key::{Key, Org, Scope};
 use samekey_core::policy::{Choices, Counterparty};
 use samekey_core::record::Record;
 use samekey_store::Ledger;
+use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -114,6 +118,15 @@ impl<H: Home> World<H> {
         pay(&self.external, &self.provider, org, key, body).await
     }
 
+    /// The same payment by another handler.
+    pub async fn run<F, Fut>(&self, key: &str, call: F) -> Reply
+    where
+        F: FnOnce(Call) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
+    {
+        run(&self.external, "alpha", key, r#"{"amount":1200}"#, call).await
+    }
+
     pub async fn recover(&self) -> RecoveryPass {
         self.external.recover(plan()).await.unwrap()
     }
@@ -177,13 +190,27 @@ pub async fn pay<L: Ledger>(
     key: &str,
     body: &'static str,
 ) -> Reply {
+    let provider = provider.clone();
+    run(external, org, key, body, async move |call| provider.charge(call).await).await
+}
+
+async fn run<L, F, Fut>(
+    external: &External<L>,
+    org: &str,
+    key: &str,
+    body: &'static str,
+    call: F,
+) -> Reply
+where
+    L: Ledger,
+    F: FnOnce(Call) -> Fut + Send + 'static,
+    Fut: Future<Output = Result<Outcome, BoxError>> + Send + 'static,
+{
     let request = http::Request::post("/payments")
         .header("content-type", "application/json")
         .header("idempotency-key", key)
         .body(Full::new(Bytes::from_static(body.as_bytes())))
         .unwrap();
     let caller = Caller::of(Org::new(org).unwrap());
-    let provider = provider.clone();
-    let call = async move |call| provider.charge(call).await;
     read(external.run(&caller, request, call).await).await
 }
