@@ -1,6 +1,8 @@
 //! One file a subcommand.
 
 pub mod commands;
+pub mod demo;
+pub mod dev;
 pub mod forensics;
 pub mod gateway;
 pub mod keys;

@@ -6,6 +6,7 @@ mod database;
 mod exit;
 mod output;
 mod show;
+mod stand;
 mod stop;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +29,8 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Demo(cmd::demo::Arguments),
+    Dev(cmd::dev::Arguments),
     Gateway(cmd::gateway::Arguments),
     Migrate(cmd::migrate::Arguments),
     Sweep(cmd::sweep::Arguments),
@@ -41,10 +44,25 @@ enum Command {
     Forensics(Box<cmd::forensics::Args>),
 }
 
-/// Sends the log to standard error: of a gateway one JSON object a line, for programs; else for people.
-fn log(is_gateway: bool) {
+/// Who reads the log, and what of it where `SAMEKEY_LOG` says nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Log {
+    /// Programs: one JSON object a line.
+    Gateway,
+    /// People.
+    Warnings,
+    /// People who look at something else; what is on its way when they stop it is no news.
+    Nothing,
+}
+
+/// Sends the log to standard error.
+fn log(of: Log) {
     use tracing_subscriber::EnvFilter;
-    let usual = if is_gateway { "warn,samekey_gateway=info" } else { "warn" };
+    let usual = match of {
+        Log::Gateway => "warn,samekey_gateway=info",
+        Log::Warnings => "warn",
+        Log::Nothing => "off",
+    };
     let wanted = std::env::var("SAMEKEY_LOG").ok().filter(|wanted| !wanted.is_empty());
     let wanted = wanted.unwrap_or_else(|| usual.to_owned());
     // The driver of PostgreSQL writes the values of statements at DEBUG.
@@ -55,7 +73,7 @@ fn log(is_gateway: bool) {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .log_internal_errors(false);
-    if is_gateway { log.json().init() } else { log.init() }
+    if of == Log::Gateway { log.json().init() } else { log.init() }
 }
 
 fn main() -> ExitCode {
@@ -63,8 +81,16 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return output::not_understood(&error),
     };
-    log(matches!(arguments.command, Command::Gateway(_)));
+    log(if matches!(arguments.command, Command::Gateway(_)) {
+        Log::Gateway
+    } else if matches!(arguments.command, Command::Demo(_)) {
+        Log::Nothing
+    } else {
+        Log::Warnings
+    });
     let ended = match arguments.command {
+        Command::Demo(arguments) => cmd::demo::run(&arguments),
+        Command::Dev(arguments) => cmd::dev::run(&arguments),
         Command::Gateway(arguments) => cmd::gateway::run(&arguments),
         Command::Migrate(arguments) => cmd::migrate::run(&arguments),
         Command::Sweep(arguments) => cmd::sweep::run(&arguments),

@@ -94,7 +94,8 @@ fn settings(arguments: &Arguments) -> Result<Settings, Stopped> {
     Settings::read(file, &overrides).map_err(stopped)
 }
 
-fn stopped(error: Error) -> Stopped {
+/// Why a gateway did not start.
+pub fn stopped(error: Error) -> Stopped {
     let code = match error.kind() {
         Kind::Settings => Code::Usage,
         Kind::Address | Kind::Store => Code::Unreachable,

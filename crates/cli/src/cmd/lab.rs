@@ -49,9 +49,13 @@ fn refuse(message: &str) -> ExitCode {
 /// Ends with what the lab says, and the code of its kind.
 fn failed(error: &Error) -> ExitCode {
     complain("samekey lab", &error.to_string());
+    code_of(error).into()
+}
+
+/// The exit code of what the lab says.
+pub fn code_of(error: &Error) -> Code {
     match error.kind() {
         Kind::AddressInUse | Kind::System => Code::Unreachable,
         Kind::Plan | Kind::Ledger | Kind::Exercise => Code::Usage,
     }
-    .into()
 }

@@ -8,6 +8,8 @@ mod world;
 
 mod commands;
 
+mod demo;
+
 mod ends;
 mod gateway;
 
