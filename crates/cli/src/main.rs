@@ -5,11 +5,12 @@ mod courier;
 mod database;
 mod exit;
 mod output;
+mod settings_file;
 mod show;
 mod stand;
 mod stop;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Stopped;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -19,8 +20,9 @@ use std::process::ExitCode;
 #[command(
     name = "samekey",
     version,
-    after_help = "Exit codes: 0 done, 1 findings, or nothing was decided, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\
-                  Settings: a flag comes before its SAMEKEY_ variable, and that before the default."
+    after_help = "Begin with: samekey demo\n\
+                  Exit codes: 0 done, 1 findings, or nothing was decided, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\
+                  Settings: a flag comes before its SAMEKEY_ variable, that before the file of --config, and that before the default."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -42,6 +44,9 @@ enum Command {
     /// A payments API that loses answers, and an exercise about safe retries with its grader
     Lab(cmd::lab::Args),
     Forensics(Box<cmd::forensics::Args>),
+    Config(cmd::config::Arguments),
+    Completions(cmd::completions::Arguments),
+    Man(cmd::man::Arguments),
 }
 
 /// Who reads the log, and what of it where `SAMEKEY_LOG` says nothing.
@@ -76,9 +81,18 @@ fn log(of: Log) {
     if of == Log::Gateway { log.json().init() } else { log.init() }
 }
 
+/// The words of the command line, and which of them came from where.
+fn understood() -> Result<(Arguments, ArgMatches), clap::Error> {
+    let mut command = Arguments::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let arguments =
+        Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((arguments, matches))
+}
+
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let (arguments, matches) = match understood() {
+        Ok(understood) => understood,
         Err(error) => return output::not_understood(&error),
     };
     log(if matches!(arguments.command, Command::Gateway(_)) {
@@ -100,6 +114,11 @@ fn main() -> ExitCode {
         Command::Commands(arguments) => cmd::commands::run(&arguments),
         Command::RestoreMark(arguments) => cmd::restore_mark::run(&arguments),
         Command::Lab(arguments) => Ok(cmd::lab::run(arguments)),
+        Command::Config(arguments) => {
+            cmd::config::run(&arguments, matches.subcommand_matches("config"))
+        }
+        Command::Completions(arguments) => cmd::completions::run(&arguments),
+        Command::Man(arguments) => cmd::man::run(&arguments),
         Command::Forensics(arguments) => {
             let mut stdout = std::io::stdout().lock();
             Ok(ExitCode::from(cmd::forensics::run(*arguments, &mut stdout)))

@@ -38,11 +38,16 @@ pub fn called() -> &'static str {
 /// What the command line's parser has to say: a page of help, or what is wrong, which repeats what was
 /// typed; an address in the wrong place would show its password.
 pub fn not_understood(error: &clap::Error) -> ExitCode {
-    let text = redacted(&error.render().to_string());
+    let text = error.render().to_string();
     if error.use_stderr() {
-        let _ = write!(std::io::stderr(), "{text}");
-    } else {
-        let _ = write!(std::io::stdout(), "{text}");
+        let _ = write!(std::io::stderr(), "{}", redacted(&text));
+        return Code::Usage.into();
     }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    match say(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stopped { code, sentence }) => {
+            complain("samekey", &sentence);
+            code.into()
+        }
+    }
 }

@@ -41,6 +41,14 @@ impl Default for Listen {
     }
 }
 
+/// An address to listen on, as it was typed.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "expected an IP address and a port, such as 127.0.0.1:8080, or 127.0.0.1:0 for a free one"
+            .to_owned()
+    })
+}
+
 /// A payments API which records every payment at once, knows nothing of keys, and answers every second request
 /// late.
 pub async fn api(listen: SocketAddr, late: Duration) -> Result<Lab, Stopped> {

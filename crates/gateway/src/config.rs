@@ -2,9 +2,13 @@
 //!
 //! Flags and variables are the command's business and come in as [`Overrides`].
 
+mod check;
 mod route;
+mod show;
 mod source;
 mod tenants;
+
+pub use show::{Origin, Setting, Table};
 
 pub(crate) use route::{Mark, Outbound, RouteSettings};
 
@@ -15,6 +19,8 @@ use samekey_core::key::Org;
 use source::{Section, Source};
 use std::net::SocketAddr;
 use std::time::Duration;
+use toml::Spanned;
+use toml::de::DeTable;
 
 /// Where a gateway listens by default.
 const LISTEN_DEFAULT: &str = "127.0.0.1:8080";
@@ -138,8 +144,15 @@ impl Settings {
     pub fn read(file: Option<(&str, &str)>, overrides: &Overrides) -> Result<Settings, Error> {
         let (name, text) = file.unwrap_or_default();
         let source = Source { name, text };
-        let parsed = source.parse()?;
-        let top = Section::new(source, "", &parsed, &KEYS)?;
+        Settings::of(source, &source.parse()?, overrides)
+    }
+
+    fn of(
+        source: Source<'_>,
+        parsed: &Spanned<DeTable<'_>>,
+        overrides: &Overrides,
+    ) -> Result<Settings, Error> {
+        let top = Section::new(source, "", parsed, &KEYS)?;
         let settings = Settings {
             target: upstream(&top, overrides)?,
             listen: address(&top, "listen", overrides.listen.as_deref(), Some(LISTEN_DEFAULT))?

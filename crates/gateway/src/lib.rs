@@ -30,6 +30,6 @@ mod service;
 mod upstream;
 mod wire;
 
-pub use config::{Limits, Overrides, Settings};
+pub use config::{Limits, Origin, Overrides, Setting, Settings, Table};
 pub use error::{Error, Kind};
 pub use open::{Gateway, Ready};

@@ -30,6 +30,9 @@ impl Address {
     }
 }
 
+/// What stands for user and password where an address is explained.
+const PLACEHOLDER: &str = "USER:PASSWORD";
+
 /// A text in which every address has lost its user and password: for messages that repeat what somebody
 /// typed in the wrong place.
 ///
@@ -37,6 +40,7 @@ impl Address {
 /// let typed = "unexpected argument 'postgres://app:secret@db/shop'";
 /// let shown = samekey_store::address::redacted(typed);
 /// assert_eq!(shown, "unexpected argument 'postgres://…@db/shop'");
+/// assert_eq!(samekey_store::address::redacted("postgres://db/shop?password=secret&a=b"), "postgres://db/shop?password=…&a=b");
 /// ```
 pub fn redacted(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -47,17 +51,35 @@ pub fn redacted(text: &str) -> String {
         // A password may hold any sign but a blank, so the last @ of the word ends it.
         let (word, behind) = after.split_at(after.find(char::is_whitespace).unwrap_or(after.len()));
         match word.rsplit_once('@') {
-            Some((_, host)) => {
-                shown.push('…');
+            Some((PLACEHOLDER, host)) => {
+                shown.push_str(PLACEHOLDER);
                 shown.push('@');
                 shown.push_str(host);
             }
-            None => shown.push_str(word),
+            Some((_, host)) => {
+                shown.push('…');
+                shown.push('@');
+                push_without_passwords(&mut shown, host);
+            }
+            None => push_without_passwords(&mut shown, word),
         }
         rest = behind;
     }
     shown.push_str(rest);
     shown
+}
+
+/// The rest of an address, whose parameters may have a password too (`password`, `sslpassword`).
+fn push_without_passwords(shown: &mut String, mut rest: &str) {
+    const NAME: &str = "password=";
+    while let Some((before, after)) = rest.split_once(NAME) {
+        shown.push_str(before);
+        shown.push_str(NAME);
+        shown.push('…');
+        // Where the address is quoted, the quote may belong to the password: only the next parameter ends it.
+        rest = after.find('&').and_then(|end| after.get(end..)).unwrap_or_default();
+    }
+    shown.push_str(rest);
 }
 
 impl fmt::Debug for Address {

@@ -132,17 +132,21 @@ fn beginning(pace: Pace) -> String {
 
 fn ending(outcome: &Outcome) -> String {
     let name = called();
+    // What it shows is said only where it was seen.
+    let meaning = match outcome.check() {
+        Err(_) => String::new(),
+        Ok(()) => paragraph(
+            "Counted in the API's ledger. To the naive client a lost answer looked like a payment that did not \
+             happen. The safe one came back under its key: the gateway had sent the order on once, and kept the \
+             answer.",
+        ),
+    };
     format!(
-        "\n{}\n{}\nNext:\n  \
+        "\n{}\n{meaning}\nNext:\n  \
          {name} dev\n      the same, left running\n  \
          {name} lab new practice\n      do it yourself\n  \
          {name} gateway --upstream http://127.0.0.1:9000\n      before a service of yours\n",
         outcome.table(),
-        paragraph(
-            "Counted in the API's ledger. To the naive client a lost answer looked like a payment that did not \
-             happen. The safe one came back under its key: the gateway had sent the order on once, and kept the \
-             answer."
-        ),
     )
 }
 

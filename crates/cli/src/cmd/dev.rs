@@ -4,7 +4,7 @@ use crate::cmd::demo::{Pace, paragraph, seconds};
 use crate::database::block_on_all;
 use crate::exit::Stopped;
 use crate::output::{called, say};
-use crate::stand::{Listen, Stand};
+use crate::stand::{Listen, Stand, address};
 use crate::stop::Stop;
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -19,10 +19,10 @@ use std::process::ExitCode;
 )]
 pub struct Arguments {
     /// Where the gateway listens; port 0 takes a free one
-    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS", value_parser = address)]
     listen: SocketAddr,
     /// Where the API listens; port 0 takes a free one
-    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS", value_parser = address)]
     api: SocketAddr,
 }
 

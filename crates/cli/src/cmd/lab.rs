@@ -31,7 +31,10 @@ enum Command {
 pub fn run(args: Args) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return refuse(&format!("the runtime did not start: {error}")),
+        Err(error) => {
+            complain("samekey lab", &format!("the runtime did not start: {error}"));
+            return Code::Unreachable.into();
+        }
     };
     match args.command {
         Command::Api(args) => runtime.block_on(api::run(args)),

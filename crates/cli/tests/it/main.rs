@@ -6,7 +6,11 @@
 mod database;
 mod world;
 
+mod bad;
+
 mod commands;
+
+mod config;
 
 mod demo;
 
