@@ -90,7 +90,7 @@ fn a_check_says_ok_or_everything_that_is_wrong() {
 
     let wrong = FILE
         .replace("listen", "listne")
-        .replace("\"http://127.0.0.1:9000\"", "\"https://u:canary@h\"")
+        .replace("\"http://127.0.0.1:9000\"", "\"ftp://u:canary@h\"")
         .replace("lease_ms = 90000", "lease_ms = \"long\"\nrerun = \"sometimes\"");
     let folder = Folder::with(&wrong);
     let ended = ran(&folder.config(&["check", "--admin", "here"]));
@@ -98,7 +98,9 @@ fn a_check_says_ok_or_everything_that_is_wrong() {
     let file = folder.path("samekey.toml");
     for part in [
         "samekey: --admin: found \"here\"; expected an IP address and a port".to_owned(),
-        format!("samekey: {file}:1: `upstream`: this version speaks no TLS"),
+        format!(
+            "samekey: {file}:1: `upstream`: the scheme is missing or unknown; expected http://HOST:PORT"
+        ),
         format!("samekey: {file}:2: `listne` is no setting; did you mean `listen`?"),
         format!("samekey: {file}:8: `route.lease_ms`: found a string; expected a whole number"),
         format!("samekey: {file}:9: `route.rerun`: found \"sometimes\"; expected one of"),

@@ -4,6 +4,7 @@ use super::source::Source;
 use super::{Overrides, Settings};
 use crate::error::Error;
 use samekey_store::address::Address;
+use samekey_store::{StoreError, postgres};
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
@@ -69,8 +70,8 @@ fn wrong_overrides(overrides: &mut Overrides) -> Vec<Error> {
     let any = || Overrides { upstream: Some(ANY_UPSTREAM.to_owned()), ..Overrides::default() };
     let mut faults = Vec::new();
     let mut look = |alone: Overrides| match Settings::read(None, &alone) {
-        Ok(settings) => match Address::parse(settings.database()) {
-            Ok(_) => true,
+        Ok(settings) => match ledger(settings.database()) {
+            Ok(()) => true,
             Err(error) => {
                 faults.push(Error::settings(format!("--database: {error}")));
                 false
@@ -98,6 +99,14 @@ fn wrong_overrides(overrides: &mut Overrides) -> Vec<Error> {
     faults
 }
 
+/// Understands an address as opening does. Nothing is connected to, and no file is looked for.
+fn ledger(address: &str) -> Result<(), StoreError> {
+    match Address::parse(address)? {
+        Address::Postgres(url) => postgres::connect(&url).map(|_| ()),
+        Address::Sqlite(_) => Ok(()),
+    }
+}
+
 /// The ledger's address, where the file says it.
 fn wrong_database(
     source: Source<'_>,
@@ -105,7 +114,7 @@ fn wrong_database(
     settings: &Settings,
     overrides: &Overrides,
 ) -> Option<Error> {
-    let error = Address::parse(settings.database()).err()?;
+    let error = ledger(settings.database()).err()?;
     if overrides.database.is_some() {
         return None;
     }
@@ -197,7 +206,7 @@ mod tests {
             upstream: wrong("https://u:canary@h"),
             listen: wrong("1"),
             admin: wrong("2"),
-            database: wrong("mysql://u:canary@h"),
+            database: wrong("postgres://u:canary@h:port/d"),
         };
         let faults = Settings::faults(None, &overrides);
         let told: Vec<String> = faults.iter().map(Error::to_string).collect();
