@@ -40,7 +40,9 @@ const PLACEHOLDER: &str = "USER:PASSWORD";
 /// let typed = "unexpected argument 'postgres://app:secret@db/shop'";
 /// let shown = samekey_store::address::redacted(typed);
 /// assert_eq!(shown, "unexpected argument 'postgres://…@db/shop'");
-/// assert_eq!(samekey_store::address::redacted("postgres://db/shop?password=secret&a=b"), "postgres://db/shop?password=…&a=b");
+/// let typed = "postgres://db/shop?password=secret&a=b and host=db PASSWORD=secret";
+/// let shown = samekey_store::address::redacted(typed);
+/// assert_eq!(shown, "postgres://db/shop?password=…&a=b and host=db PASSWORD=…");
 /// ```
 pub fn redacted(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -59,27 +61,34 @@ pub fn redacted(text: &str) -> String {
             Some((_, host)) => {
                 shown.push('…');
                 shown.push('@');
-                push_without_passwords(&mut shown, host);
+                shown.push_str(host);
             }
-            None => push_without_passwords(&mut shown, word),
+            None => shown.push_str(word),
         }
         rest = behind;
     }
     shown.push_str(rest);
-    shown
+    without_passwords(&shown)
 }
 
-/// The rest of an address, whose parameters may have a password too (`password`, `sslpassword`).
-fn push_without_passwords(shown: &mut String, mut rest: &str) {
+/// A text whose passwords by name (`password=…`, as an address's parameter or in the form of libpq) are hidden.
+fn without_passwords(text: &str) -> String {
     const NAME: &str = "password=";
-    while let Some((before, after)) = rest.split_once(NAME) {
-        shown.push_str(before);
-        shown.push_str(NAME);
+    // Letters outside ASCII stay as they are, so the places in both texts are the same.
+    let lower = text.to_ascii_lowercase();
+    let mut shown = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(found) = lower.get(at..).and_then(|rest| rest.find(NAME)) {
+        let value = at.saturating_add(found).saturating_add(NAME.len());
+        shown.push_str(text.get(at..value).unwrap_or_default());
         shown.push('…');
-        // Where the address is quoted, the quote may belong to the password: only the next parameter ends it.
-        rest = after.find('&').and_then(|end| after.get(end..)).unwrap_or_default();
+        // Where the text is quoted, the quote may belong to the password: only these end it.
+        let rest = text.get(value..).unwrap_or_default();
+        let end = rest.find(|sign: char| sign == '&' || sign.is_whitespace());
+        at = value.saturating_add(end.unwrap_or(rest.len()));
     }
-    shown.push_str(rest);
+    shown.push_str(text.get(at..).unwrap_or_default());
+    shown
 }
 
 impl fmt::Debug for Address {

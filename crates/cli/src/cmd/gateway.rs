@@ -3,6 +3,7 @@
 use crate::exit::{Code, Stopped};
 use crate::output::say;
 use crate::settings_file;
+use crate::stop::Stop;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use samekey_gateway::{Error, Gateway, Kind, Overrides, Ready, Settings};
 use std::path::PathBuf;
@@ -62,8 +63,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
     })?;
     runtime.block_on(async {
         let ready = gateway.open().await.map_err(stopped)?;
+        // Who reads that it listens may ask it to stop at once.
+        let stop = Stop::listen()?;
         say(&greeting(&ready))?;
-        if ready.serve(stop_signal()).await {
+        if ready.serve(stop.asked()).await {
             return Ok(ExitCode::SUCCESS);
         }
         Err(Stopped::new(
@@ -123,16 +126,4 @@ fn greeting(ready: &Ready) -> String {
         None => String::new(),
     };
     format!("listening on {}\n{admin}", shown(ready.address()))
-}
-
-async fn stop_signal() {
-    let interrupt = tokio::signal::ctrl_c();
-    match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! { _ = interrupt => {}, _ = terminate.recv() => {} }
-        }
-        Err(_) => {
-            let _ = interrupt.await;
-        }
-    }
 }

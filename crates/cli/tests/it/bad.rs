@@ -53,6 +53,7 @@ fn bad_words_have_their_exit_code_and_a_sentence() {
         (&["dev", "--api", &taken], 3, "is in use by another process"),
         (&["gateway"], 2, "give --upstream http://HOST:PORT"),
         (&["gateway", unreachable], 2, "unexpected argument"),
+        (&["gateway", "host=h user=u password=canary"], 2, "unexpected argument"),
         (&["gateway", "--upstream"], 2, "a value is required for '--upstream <URL>'"),
         (&["gateway", "--upstream", unreachable], 2, "expected http://HOST:PORT"),
         (&["gateway", "--config", missing], 2, "none.toml cannot be read: No such file"),

@@ -50,7 +50,7 @@ enum Usual {
 }
 use Usual::{Unset, Value as Is};
 
-const TOP: [(&str, Usual); 9] = [
+const TOP: &[(&str, Usual)] = &[
     ("upstream", Unset),
     ("listen", Is("\"127.0.0.1:8080\"")),
     ("admin", Unset),
@@ -61,7 +61,7 @@ const TOP: [(&str, Usual); 9] = [
     ("trusted_proxies", Unset),
     ("org_header", Is("\"x-org\"")),
 ];
-const LIMITS: [(&str, Usual); 7] = [
+const LIMITS: &[(&str, Usual)] = &[
     ("connections_max", Is("4096")),
     ("headers_time_max_ms", Is("10000")),
     ("idle_time_max_ms", Is("60000")),
@@ -70,9 +70,9 @@ const LIMITS: [(&str, Usual); 7] = [
     ("answer_time_max_ms", Is("60000")),
     ("grace_ms", Is("30000")),
 ];
-const ROUTE: [(&str, Usual); 3] =
-    [("name", Unset), ("path", Unset), ("methods", Is("[\"POST\", \"PATCH\"]"))];
-const POLICY: [(&str, Usual); 19] = [
+const ROUTE: &[(&str, Usual)] =
+    &[("name", Unset), ("path", Unset), ("methods", Is("[\"POST\", \"PATCH\"]"))];
+const POLICY: &[(&str, Usual)] = &[
     ("key", Is("\"optional\"")),
     ("on_mismatch", Is("\"reject\"")),
     ("mismatch_status", Is("422")),
@@ -94,7 +94,7 @@ const POLICY: [(&str, Usual); 19] = [
     ("keep_headers", Is("[]")),
 ];
 /// The hash of a token is enough to try tokens against.
-const TOKEN: [(&str, Usual); 2] = [("org", Unset), ("principal", Unset)];
+const TOKEN: &[(&str, Usual)] = &[("org", Unset), ("principal", Unset)];
 
 impl Settings {
     /// The settings in force, table by table, and where each came from.
@@ -107,14 +107,14 @@ impl Settings {
         let source = Source { name, text };
         let parsed = source.parse()?;
         let top = parsed.get_ref();
-        let mut tables = vec![with_overrides(table("", source, Some(top), &TOP), overrides)];
+        let mut tables = vec![with_overrides(table("", source, Some(top), TOP), overrides)];
         let limits = find(top, "limits").and_then(DeValue::as_table);
-        tables.push(table("[limits]", source, limits, &LIMITS));
+        tables.push(table("[limits]", source, limits, LIMITS));
         let default = find(top, "default").and_then(DeValue::as_table);
-        tables.push(table("[default]", source, default, &POLICY));
+        tables.push(table("[default]", source, default, POLICY));
         for route in list(top, "route") {
-            let mut shown = table("[[route]]", source, Some(route), &ROUTE);
-            let mut policy = table("", source, Some(route), &POLICY).settings;
+            let mut shown = table("[[route]]", source, Some(route), ROUTE);
+            let mut policy = table("", source, Some(route), POLICY).settings;
             // Who writes a route down means it.
             for setting in &mut policy {
                 if setting.key == "key" && setting.origin == Origin::Default {
@@ -125,7 +125,7 @@ impl Settings {
             tables.push(shown);
         }
         for token in list(top, "token") {
-            tables.push(table("[[token]]", source, Some(token), &TOKEN));
+            tables.push(table("[[token]]", source, Some(token), TOKEN));
         }
         tables.iter_mut().for_each(with_dependent);
         Ok(tables)
@@ -243,16 +243,16 @@ mod tests {
             let missing = keys.iter().filter(|key| !is_known(key) && !APART.contains(key));
             missing.map(|key| (*key).to_owned()).collect()
         };
-        assert_eq!(missing(&KEYS, &TOP), [""; 0]);
-        assert_eq!(missing(&LIMIT_KEYS, &LIMITS), [""; 0]);
-        assert_eq!(missing(&POLICY_KEYS, &POLICY), [""; 0]);
+        assert_eq!(missing(&KEYS, TOP), [""; 0]);
+        assert_eq!(missing(&LIMIT_KEYS, LIMITS), [""; 0]);
+        assert_eq!(missing(&POLICY_KEYS, POLICY), [""; 0]);
     }
 
     #[test]
     fn every_default_that_is_shown_is_the_one_in_force() {
         let upstream = "upstream = \"http://127.0.0.1:9000\"\n";
         let plain = Settings::read(Some(("s", upstream)), &Overrides::default()).unwrap();
-        let (top, limits, policy) = (given(&TOP), given(&LIMITS), given(&POLICY));
+        let (top, limits, policy) = (given(TOP), given(LIMITS), given(POLICY));
         let text = format!("{upstream}{top}[limits]\n{limits}[default]\n{policy}");
         let all = Settings::read(Some(("s", &text)), &Overrides::default()).unwrap();
         assert_eq!(format!("{all:?}"), format!("{plain:?}"));
@@ -261,7 +261,7 @@ mod tests {
             Settings::read(Some(("s", &text)), &Overrides::default()).unwrap()
         };
         let policy = policy.replace("\"optional\"", "\"required\"");
-        let all = route(&format!("{}{policy}", given(&ROUTE)));
+        let all = route(&format!("{}{policy}", given(ROUTE)));
         assert_eq!(format!("{all:?}"), format!("{:?}", route("")));
     }
 
