@@ -3,13 +3,10 @@
 mod fault;
 
 use crate::exit::{Code, Stopped};
+use crate::settings_file;
 use samekey_client::Setup;
 use samekey_client::config::CourierConfig;
-use std::io::Read;
 use std::path::PathBuf;
-
-/// The largest configuration: hundreds of destinations fit in it, and a wrong file does not fill memory.
-const CONFIG_BYTES_MAX: u64 = 1 << 20;
 
 /// The flag that names the configuration.
 #[derive(clap::Args, Debug)]
@@ -29,24 +26,9 @@ impl ConfigFlag {
     /// Reads the configuration.
     pub fn read(&self) -> Result<Config, Stopped> {
         let name = self.config.display();
-        let unreadable = |error: std::io::Error| {
+        let text = settings_file::read(&self.config).map_err(|why| {
             usage(format!(
-                "the configuration {name} cannot be read: {error}; name a file with --config or SAMEKEY_CONFIG, `samekey worker --help` shows one"
-            ))
-        };
-        let file = std::fs::File::open(&self.config).map_err(unreadable)?;
-        let mut text = Vec::new();
-        // A device has no end.
-        let read = file.take(CONFIG_BYTES_MAX.saturating_add(1)).read_to_end(&mut text);
-        read.map_err(unreadable)?;
-        if u64::try_from(text.len()).is_ok_and(|bytes| bytes > CONFIG_BYTES_MAX) {
-            return Err(usage(format!(
-                "the configuration {name} has more than {CONFIG_BYTES_MAX} bytes, which no configuration has; name another file with --config"
-            )));
-        }
-        let text = String::from_utf8(text).map_err(|_| {
-            usage(format!(
-                "the configuration {name} is no text in UTF-8; name another file with --config"
+                "the configuration {name} {why}; name a file with --config or SAMEKEY_CONFIG, `samekey worker --help` shows one"
             ))
         })?;
         let config = toml::from_str(&text)

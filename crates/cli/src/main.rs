@@ -5,10 +5,12 @@ mod courier;
 mod database;
 mod exit;
 mod output;
+mod settings_file;
 mod show;
+mod stand;
 mod stop;
 
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use exit::Stopped;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -18,8 +20,9 @@ use std::process::ExitCode;
 #[command(
     name = "samekey",
     version,
-    after_help = "Exit codes: 0 done, 1 findings, or nothing was decided, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\
-                  Settings: a flag comes before its SAMEKEY_ variable, and that before the default."
+    after_help = "Begin with: samekey demo\n\
+                  Exit codes: 0 done, 1 findings, or nothing was decided, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\
+                  Settings: a flag comes before its SAMEKEY_ variable, that before the file of --config, and that before the default."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -28,6 +31,8 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    Demo(cmd::demo::Arguments),
+    Dev(cmd::dev::Arguments),
     Gateway(cmd::gateway::Arguments),
     Migrate(cmd::migrate::Arguments),
     Sweep(cmd::sweep::Arguments),
@@ -39,12 +44,30 @@ enum Command {
     /// A payments API that loses answers, and an exercise about safe retries with its grader
     Lab(cmd::lab::Args),
     Forensics(Box<cmd::forensics::Args>),
+    Config(cmd::config::Arguments),
+    Completions(cmd::completions::Arguments),
+    Man(cmd::man::Arguments),
 }
 
-/// Sends the log to standard error: of a gateway one JSON object a line, for programs; else for people.
-fn log(is_gateway: bool) {
+/// Who reads the log, and what of it where `SAMEKEY_LOG` says nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Log {
+    /// Programs: one JSON object a line.
+    Gateway,
+    /// People.
+    Warnings,
+    /// People who look at something else; what is on its way when they stop it is no news.
+    Nothing,
+}
+
+/// Sends the log to standard error.
+fn log(of: Log) {
     use tracing_subscriber::EnvFilter;
-    let usual = if is_gateway { "warn,samekey_gateway=info" } else { "warn" };
+    let usual = match of {
+        Log::Gateway => "warn,samekey_gateway=info",
+        Log::Warnings => "warn",
+        Log::Nothing => "off",
+    };
     let wanted = std::env::var("SAMEKEY_LOG").ok().filter(|wanted| !wanted.is_empty());
     let wanted = wanted.unwrap_or_else(|| usual.to_owned());
     // The driver of PostgreSQL writes the values of statements at DEBUG.
@@ -55,16 +78,33 @@ fn log(is_gateway: bool) {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .log_internal_errors(false);
-    if is_gateway { log.json().init() } else { log.init() }
+    if of == Log::Gateway { log.json().init() } else { log.init() }
+}
+
+/// The words of the command line, and which of them came from where.
+fn understood() -> Result<(Arguments, ArgMatches), clap::Error> {
+    let mut command = Arguments::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let arguments =
+        Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((arguments, matches))
 }
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let (arguments, matches) = match understood() {
+        Ok(understood) => understood,
         Err(error) => return output::not_understood(&error),
     };
-    log(matches!(arguments.command, Command::Gateway(_)));
+    log(if matches!(arguments.command, Command::Gateway(_)) {
+        Log::Gateway
+    } else if matches!(arguments.command, Command::Demo(_)) {
+        Log::Nothing
+    } else {
+        Log::Warnings
+    });
     let ended = match arguments.command {
+        Command::Demo(arguments) => cmd::demo::run(&arguments),
+        Command::Dev(arguments) => cmd::dev::run(&arguments),
         Command::Gateway(arguments) => cmd::gateway::run(&arguments),
         Command::Migrate(arguments) => cmd::migrate::run(&arguments),
         Command::Sweep(arguments) => cmd::sweep::run(&arguments),
@@ -74,6 +114,11 @@ fn main() -> ExitCode {
         Command::Commands(arguments) => cmd::commands::run(&arguments),
         Command::RestoreMark(arguments) => cmd::restore_mark::run(&arguments),
         Command::Lab(arguments) => Ok(cmd::lab::run(arguments)),
+        Command::Config(arguments) => {
+            cmd::config::run(&arguments, matches.subcommand_matches("config"))
+        }
+        Command::Completions(arguments) => cmd::completions::run(&arguments),
+        Command::Man(arguments) => cmd::man::run(&arguments),
         Command::Forensics(arguments) => {
             let mut stdout = std::io::stdout().lock();
             Ok(ExitCode::from(cmd::forensics::run(*arguments, &mut stdout)))

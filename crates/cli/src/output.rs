@@ -25,14 +25,29 @@ pub fn complain(name: &str, sentence: &str) {
     let _ = writeln!(std::io::stderr(), "{name}: {}", redacted(sentence));
 }
 
+/// How this program was called, for lines that somebody is to type.
+pub fn called() -> &'static str {
+    // Cargo tells the programs that it runs where their manifest is.
+    match (std::env::var_os("CARGO_MANIFEST_DIR"), cfg!(debug_assertions)) {
+        (None, _) => "samekey",
+        (Some(_), true) => "cargo run --",
+        (Some(_), false) => "cargo run --release --",
+    }
+}
+
 /// What the command line's parser has to say: a page of help, or what is wrong, which repeats what was
 /// typed; an address in the wrong place would show its password.
 pub fn not_understood(error: &clap::Error) -> ExitCode {
-    let text = redacted(&error.render().to_string());
+    let text = error.render().to_string();
     if error.use_stderr() {
-        let _ = write!(std::io::stderr(), "{text}");
-    } else {
-        let _ = write!(std::io::stdout(), "{text}");
+        let _ = write!(std::io::stderr(), "{}", redacted(&text));
+        return Code::Usage.into();
     }
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    match say(&text) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stopped { code, sentence }) => {
+            complain("samekey", &sentence);
+            code.into()
+        }
+    }
 }

@@ -3,10 +3,14 @@
 //! Flags and variables are the command's business and come in as [`Overrides`].
 
 mod ask;
+mod check;
 mod route;
+mod show;
 mod source;
 mod tenants;
 mod tls;
+
+pub use show::{Origin, Setting, Table};
 
 pub(crate) use route::{Mark, Outbound, RouteSettings};
 
@@ -19,6 +23,8 @@ use samekey_core::key::Org;
 use source::{Section, Source};
 use std::net::SocketAddr;
 use std::time::Duration;
+use toml::Spanned;
+use toml::de::DeTable;
 
 /// Where a gateway listens by default.
 const LISTEN_DEFAULT: &str = "127.0.0.1:8080";
@@ -161,8 +167,15 @@ impl Settings {
     pub fn read(file: Option<(&str, &str)>, overrides: &Overrides) -> Result<Settings, Error> {
         let (name, text) = file.unwrap_or_default();
         let source = Source { name, text };
-        let parsed = source.parse()?;
-        let top = Section::new(source, "", &parsed, &KEYS)?;
+        Settings::of(source, &source.parse()?, overrides)
+    }
+
+    fn of(
+        source: Source<'_>,
+        parsed: &Spanned<DeTable<'_>>,
+        overrides: &Overrides,
+    ) -> Result<Settings, Error> {
+        let top = Section::new(source, "", parsed, &KEYS)?;
         let target = upstream(&top, overrides)?;
         let upstream_http = tls::protocol(&top)?;
         let routes = routes(&top, &target)?;

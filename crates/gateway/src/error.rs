@@ -1,6 +1,7 @@
 //! The one error type of the crate: programs act on its kind, the sentence is for a person.
 
 use std::fmt;
+use std::ops::Range;
 
 /// What went wrong, for programs that act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,15 +19,27 @@ pub enum Kind {
 pub struct Error {
     kind: Kind,
     sentence: String,
+    /// Where in the settings file it is, in bytes.
+    at: Option<Range<usize>>,
 }
 
 impl Error {
     pub(crate) fn new(kind: Kind, sentence: impl Into<String>) -> Error {
-        Error { kind, sentence: sentence.into() }
+        Error { kind, sentence: sentence.into(), at: None }
     }
 
     pub(crate) fn settings(sentence: impl Into<String>) -> Error {
         Error::new(Kind::Settings, sentence)
+    }
+
+    /// The same at this place of the settings file.
+    pub(crate) fn at(self, at: Range<usize>) -> Error {
+        Error { at: Some(at), ..self }
+    }
+
+    /// The place in the settings file, if it has one.
+    pub(crate) fn place(&self) -> Option<&Range<usize>> {
+        self.at.as_ref()
     }
 
     /// What went wrong, for programs.

@@ -38,6 +38,6 @@ mod upstream;
 mod wire;
 
 pub use admin::AdminPages;
-pub use config::{Limits, Overrides, Settings};
+pub use config::{Limits, Origin, Overrides, Setting, Settings, Table};
 pub use error::{Error, Kind};
 pub use open::{Gateway, Ready};

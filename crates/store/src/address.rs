@@ -30,6 +30,9 @@ impl Address {
     }
 }
 
+/// What stands for user and password where an address is explained.
+const PLACEHOLDER: &str = "USER:PASSWORD";
+
 /// A text in which every address has lost its user and password: for messages that repeat what somebody
 /// typed in the wrong place.
 ///
@@ -37,6 +40,9 @@ impl Address {
 /// let typed = "unexpected argument 'postgres://app:secret@db/shop'";
 /// let shown = samekey_store::address::redacted(typed);
 /// assert_eq!(shown, "unexpected argument 'postgres://…@db/shop'");
+/// let typed = "postgres://db/shop?password=secret&a=b and host=db PASSWORD=secret";
+/// let shown = samekey_store::address::redacted(typed);
+/// assert_eq!(shown, "postgres://db/shop?password=…&a=b and host=db PASSWORD=…");
 /// ```
 pub fn redacted(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -47,6 +53,11 @@ pub fn redacted(text: &str) -> String {
         // A password may hold any sign but a blank, so the last @ of the word ends it.
         let (word, behind) = after.split_at(after.find(char::is_whitespace).unwrap_or(after.len()));
         match word.rsplit_once('@') {
+            Some((PLACEHOLDER, host)) => {
+                shown.push_str(PLACEHOLDER);
+                shown.push('@');
+                shown.push_str(host);
+            }
             Some((_, host)) => {
                 shown.push('…');
                 shown.push('@');
@@ -57,6 +68,26 @@ pub fn redacted(text: &str) -> String {
         rest = behind;
     }
     shown.push_str(rest);
+    without_passwords(&shown)
+}
+
+/// A text whose passwords by name (`password=…`, as an address's parameter or in the form of libpq) are hidden.
+fn without_passwords(text: &str) -> String {
+    const NAME: &str = "password=";
+    // Letters outside ASCII stay as they are, so the places in both texts are the same.
+    let lower = text.to_ascii_lowercase();
+    let mut shown = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(found) = lower.get(at..).and_then(|rest| rest.find(NAME)) {
+        let value = at.saturating_add(found).saturating_add(NAME.len());
+        shown.push_str(text.get(at..value).unwrap_or_default());
+        shown.push('…');
+        // Where the text is quoted, the quote may belong to the password: only these end it.
+        let rest = text.get(value..).unwrap_or_default();
+        let end = rest.find(|sign: char| sign == '&' || sign.is_whitespace());
+        at = value.saturating_add(end.unwrap_or(rest.len()));
+    }
+    shown.push_str(text.get(at..).unwrap_or_default());
     shown
 }
 

@@ -2,6 +2,8 @@
 
 use crate::exit::{Code, Stopped};
 use crate::output::say;
+use crate::settings_file;
+use crate::stop::Stop;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use samekey_gateway::{Error, Gateway, Kind, Overrides, Ready, Settings};
 use std::path::PathBuf;
@@ -22,16 +24,16 @@ pub struct Arguments {
     #[arg(long, env = "SAMEKEY_UPSTREAM", value_name = "URL", hide_env_values = true)]
     upstream: Option<String>,
     /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:8080]
-    #[arg(long, env = "SAMEKEY_LISTEN", value_name = "ADDRESS")]
+    #[arg(long, env = "SAMEKEY_LISTEN", value_name = "ADDRESS", hide_env_values = true)]
     listen: Option<String>,
     /// Address of /healthz, /readyz and /metrics; nothing is shown without one
-    #[arg(long, env = "SAMEKEY_ADMIN", value_name = "ADDRESS")]
+    #[arg(long, env = "SAMEKEY_ADMIN", value_name = "ADDRESS", hide_env_values = true)]
     admin: Option<String>,
     /// Database: sqlite:FILE or postgres://USER:PASSWORD@HOST:PORT/DATABASE [default: sqlite:samekey.db]
     #[arg(long, env = "SAMEKEY_DATABASE", value_name = "URL", hide_env_values = true)]
     database: Option<String>,
     /// Settings file, such as samekey.toml; flags and variables come before it
-    #[arg(long, env = "SAMEKEY_CONFIG", value_name = "FILE")]
+    #[arg(long, env = "SAMEKEY_CONFIG", value_name = "FILE", hide_env_values = true)]
     config: Option<PathBuf>,
     /// Secret for the keys that the upstream sees, the same for all gateways on one database; without one
     /// the first gateway makes one and keeps it in the database
@@ -61,8 +63,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
     })?;
     runtime.block_on(async {
         let ready = gateway.open().await.map_err(stopped)?;
+        // Who reads that it listens may ask it to stop at once.
+        let stop = Stop::listen()?;
         say(&greeting(&ready))?;
-        if ready.serve(stop_signal()).await {
+        if ready.serve(stop.asked()).await {
             return Ok(ExitCode::SUCCESS);
         }
         Err(Stopped::new(
@@ -72,29 +76,39 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
     })
 }
 
-fn settings(arguments: &Arguments) -> Result<Settings, Stopped> {
-    let file = match &arguments.config {
-        None => None,
-        Some(path) => {
-            let name = path.display().to_string();
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                let sentence = format!("{name} cannot be read: {error}; name a file with --config");
-                Stopped::new(Code::Usage, sentence)
-            })?;
-            Some((name, text))
+impl Arguments {
+    /// What flags and variables say.
+    pub fn overrides(&self) -> Overrides {
+        Overrides {
+            upstream: self.upstream.clone(),
+            listen: self.listen.clone(),
+            admin: self.admin.clone(),
+            database: self.database.clone(),
         }
-    };
-    let overrides = Overrides {
-        upstream: arguments.upstream.clone(),
-        listen: arguments.listen.clone(),
-        admin: arguments.admin.clone(),
-        database: arguments.database.clone(),
-    };
-    let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-    Settings::read(file, &overrides).map_err(stopped)
+    }
+
+    /// Name and text of the file, if one is named.
+    pub fn file(&self) -> Result<Option<(String, String)>, Stopped> {
+        let Some(path) = &self.config else { return Ok(None) };
+        let name = path.display().to_string();
+        match settings_file::read(path) {
+            Ok(text) => Ok(Some((name, text))),
+            Err(why) => {
+                let sentence = format!("{name} {why}; name a file with --config");
+                Err(Stopped::new(Code::Usage, sentence))
+            }
+        }
+    }
 }
 
-fn stopped(error: Error) -> Stopped {
+fn settings(arguments: &Arguments) -> Result<Settings, Stopped> {
+    let file = arguments.file()?;
+    let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+    Settings::read(file, &arguments.overrides()).map_err(stopped)
+}
+
+/// Why a gateway did not start.
+pub fn stopped(error: Error) -> Stopped {
     let code = match error.kind() {
         Kind::Settings => Code::Usage,
         Kind::Address | Kind::Store => Code::Unreachable,
@@ -111,16 +125,4 @@ fn greeting(ready: &Ready) -> String {
         None => String::new(),
     };
     format!("listening on {}://{address}\n{admin}", ready.scheme())
-}
-
-async fn stop_signal() {
-    let interrupt = tokio::signal::ctrl_c();
-    match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! { _ = interrupt => {}, _ = terminate.recv() => {} }
-        }
-        Err(_) => {
-            let _ = interrupt.await;
-        }
-    }
 }

@@ -31,7 +31,10 @@ enum Command {
 pub fn run(args: Args) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return refuse(&format!("the runtime did not start: {error}")),
+        Err(error) => {
+            complain("samekey lab", &format!("the runtime did not start: {error}"));
+            return Code::Unreachable.into();
+        }
     };
     match args.command {
         Command::Api(args) => runtime.block_on(api::run(args)),
@@ -49,9 +52,13 @@ fn refuse(message: &str) -> ExitCode {
 /// Ends with what the lab says, and the code of its kind.
 fn failed(error: &Error) -> ExitCode {
     complain("samekey lab", &error.to_string());
+    code_of(error).into()
+}
+
+/// The exit code of what the lab says.
+pub fn code_of(error: &Error) -> Code {
     match error.kind() {
         Kind::AddressInUse | Kind::System => Code::Unreachable,
         Kind::Plan | Kind::Ledger | Kind::Exercise => Code::Usage,
     }
-    .into()
 }

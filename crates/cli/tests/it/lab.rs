@@ -59,7 +59,13 @@ impl Drop for Api {
 }
 
 /// Status and body, or nothing where the connection broke.
-fn send(address: &str, method: &str, path: &str, key: &str, body: &str) -> Option<(u16, String)> {
+pub fn send(
+    address: &str,
+    method: &str,
+    path: &str,
+    key: &str,
+    body: &str,
+) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
     let length = body.len();

@@ -6,7 +6,13 @@
 mod database;
 mod world;
 
+mod bad;
+
 mod commands;
+
+mod config;
+
+mod demo;
 
 mod ends;
 mod gateway;

@@ -25,7 +25,8 @@ impl<'a> Source<'a> {
         })
     }
 
-    fn place(&self, at: &Range<usize>) -> String {
+    /// File and line of a place.
+    pub(super) fn place(&self, at: &Range<usize>) -> String {
         let before = self.text.get(..at.start).unwrap_or_default();
         format!("{}:{}", self.name, before.matches('\n').count() + 1)
     }
@@ -68,10 +69,9 @@ impl<'a> Section<'a> {
                 Some(near) => format!("did you mean `{prefix}{near}`?"),
                 None => format!("known here: {}", known.join(", ")),
             };
-            return Err(Error::settings(format!(
-                "{place}: `{prefix}{}` is no setting; {remedy}",
-                name.escape_debug()
-            )));
+            let sentence =
+                format!("{place}: `{prefix}{}` is no setting; {remedy}", name.escape_debug());
+            return Err(Error::settings(sentence).at(key.span()));
         }
         Ok(Section { source, prefix: prefix.to_owned(), table, at })
     }
@@ -80,7 +80,8 @@ impl<'a> Section<'a> {
     pub(super) fn fault(&self, key: &str, sentence: impl Display) -> Error {
         let found = self.table.iter().find(|(name, _)| name.get_ref().as_ref() == key);
         let at = found.map_or(self.at.clone(), |(name, _)| name.span());
-        Error::settings(format!("{}: `{}{key}`: {sentence}", self.source.place(&at), self.prefix))
+        let place = self.source.place(&at);
+        Error::settings(format!("{place}: `{}{key}`: {sentence}", self.prefix)).at(at)
     }
 
     fn value(&self, key: &str) -> Option<&'a DeValue<'a>> {

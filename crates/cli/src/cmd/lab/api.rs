@@ -1,6 +1,9 @@
 //! `samekey lab api`: the payments API as a process.
 
 use super::{failed, refuse};
+use crate::exit::Code;
+use crate::output::complain;
+use crate::stand::address;
 use samekey_lab::faults::{Late, Plan};
 use samekey_lab::{Lab, Options};
 use std::io::{Read, Write};
@@ -13,10 +16,10 @@ use tokio::signal::unix::{SignalKind, signal};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Where to listen; port 0 takes a free one and prints it
-    #[arg(long, default_value = "127.0.0.1:8021", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1:8021", value_name = "ADDRESS", value_parser = address)]
     listen: SocketAddr,
     /// A second address on which management stays reachable while a fault plan shuts the door
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     control: Option<SocketAddr>,
     /// Payments whose number is a multiple of this are answered late; 0 makes none late. Without a fault plan: 2
     #[arg(long, value_name = "N")]
@@ -48,7 +51,8 @@ pub async fn run(args: Args) -> ExitCode {
     }
     let signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     let [Ok(mut interrupt), Ok(mut terminate)] = signals else {
-        return refuse("signals cannot be listened for");
+        complain("samekey lab", "signals cannot be listened for");
+        return Code::Unreachable.into();
     };
     let options = Options { listen: args.listen, control: args.control, plan, ledger: args.ledger };
     let lab = match Lab::start(options).await {

@@ -1,8 +1,9 @@
 //! `samekey lab new` and `samekey lab grade`: the exercise and its grader.
 
-use super::{failed, refuse};
-use crate::exit::Stopped;
+use super::failed;
+use crate::exit::{Code, Stopped};
 use crate::output::{complain, say};
+use crate::stand::address;
 use clap::ValueEnum;
 use samekey_lab::exercise::{self, Language};
 use samekey_lab::grade::{self, Options};
@@ -63,7 +64,7 @@ pub struct GradeArgs {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Where the API listens while it grades; scripts that take its address from LAB_URL work with any
-    #[arg(long, default_value = "127.0.0.1:8021", value_name = "ADDRESS")]
+    #[arg(long, default_value = "127.0.0.1:8021", value_name = "ADDRESS", value_parser = address)]
     listen: SocketAddr,
     /// How late every second answer is, in milliseconds; the scripts' own timeouts must be shorter
     #[arg(long, default_value_t = 6_000, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
@@ -99,7 +100,10 @@ pub async fn grade(args: GradeArgs) -> ExitCode {
     let graded = tokio::select! {
         graded = grade::grade(&args.dir, &options) => graded,
         // Dropping the grader ends the script at work.
-        _ = tokio::signal::ctrl_c() => return refuse("interrupted; the script at work was ended"),
+        _ = tokio::signal::ctrl_c() => {
+            complain("samekey lab", "interrupted, so nothing was graded; the script at work was ended");
+            return Code::NothingDecided.into();
+        }
     };
     let report = match graded {
         Ok(report) => report,
