@@ -67,6 +67,19 @@ python_packages() {
     printf '%s\n' "$venv"
 }
 
+# python_wheels NAME: a folder with the wheels that tests-interop/lock/NAME.txt names, by hash, kept until
+# that file changes. A guide's own `pip install` finds those, and nothing else. Prints the folder.
+python_wheels() {
+    local lock=tests-interop/lock/$1.txt wheels=$SAMEKEY_LANE/$1-wheels
+    if ! cmp --silent "$lock" "$wheels/lock.txt"; then
+        rm -rf "$wheels"
+        python3 -m pip download --quiet --disable-pip-version-check --require-hashes --only-binary=:all: \
+            --dest "$wheels" --requirement "$lock" >&2
+        cp "$lock" "$wheels/lock.txt"
+    fi
+    printf '%s\n' "$wheels"
+}
+
 # node_packages FOLDER: what its package-lock.json names, kept in the lane's folder until that file
 # changes. Prints the folder that has node_modules.
 node_packages() {
@@ -79,4 +92,12 @@ node_packages() {
         cp "$1/package-lock.json" "$kept/node_modules/.lock"
     fi
     printf '%s\n' "$kept"
+}
+
+# database NAME: a database of its own for a role of its own, as a service has it. Prints its address.
+database() {
+    psql --quiet "$SAMEKEY_TEST_POSTGRES" -c "create role $1 login password 'secret'" \
+        -c "create database $1 owner $1" >&2
+    local server=${SAMEKEY_TEST_POSTGRES##*@}
+    printf 'postgres://%s:secret@%s/%s\n' "$1" "${server%%/*}" "$1"
 }
