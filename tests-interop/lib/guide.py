@@ -11,7 +11,7 @@ The words behind the language of a fenced block say what it is:
     ```sh ends 1            a step that ends with this exit code
     ```text                 what the step before printed: each of these lines, in this order; … is anything
 
-Any other block is for readers only, and must not be sh, toml, sql or a program's source: so nothing that a
+A block within a comment of the guide is run too: it is for the lane alone. Any other block is for readers only, and must not be sh, toml, sql or a program's source: so nothing that a
 reader would type goes untested. FROM=TO replaces text in all blocks (ports, addresses), each at least once.
 """
 
