@@ -1,7 +1,7 @@
 //! Lines n to r: the gateway in front of an upstream that says back whatever it is sent.
 //!
 //! Everything runs on this machine, and shares its processors: load generator, gateway or nginx, upstream,
-//! database. The gateway is the program `samekey` beside this one, with its log as it is shipped.
+//! database. The gateway is the program `samekey` beside this one; it logs each request into a file, as nginx does.
 
 use crate::Plan;
 use crate::forms::{Form, Keys, Service, compare, finish_replayed};
@@ -44,7 +44,8 @@ pub async fn on_both(
     let mut echo = Program::at(std::env::current_exe()?).arg("echo").start()?;
     let upstream = echo.address()?;
     let cluster = Cluster::start(Options::default())?;
-    let on_postgres = gateway(&cluster.create_database("gateway")?, upstream)?;
+    let folder = tempfile::tempdir()?;
+    let on_postgres = gateway(&cluster.create_database("gateway")?, upstream, folder.path())?;
     let on_postgres = on_postgres.counted_with(&cluster)?.over(CONNECTIONS);
     if wanted("n") {
         let ratios = compare(plan, (&on_postgres, KEYED), (&on_postgres, UNKEYED)).await?;
@@ -52,9 +53,8 @@ pub async fn on_both(
         disk(cluster.folder(), "n", table)?;
     }
     if wanted("o") {
-        let folder = tempfile::tempdir()?;
         let address = format!("sqlite:{}", folder.path().join("keys.db").display());
-        let on_sqlite = gateway(&address, upstream)?.over(CONNECTIONS);
+        let on_sqlite = gateway(&address, upstream, folder.path())?.over(CONNECTIONS);
         let ratios = compare(plan, (&on_sqlite, KEYED), (&on_sqlite, UNKEYED)).await?;
         table.ratio("o", "gateway: POST keyed, on SQLite / unkeyed", &ratios, Some(0.35));
         disk(folder.path(), "o", table)?;
@@ -65,10 +65,11 @@ pub async fn on_both(
         table.ratio("p", "gateway: replay, on PostgreSQL / unkeyed", &ratios, Some(0.70));
     }
     if wanted("q") {
-        against_nginx(plan, upstream, table).await?;
+        against_nginx(plan, upstream, folder.path(), table).await?;
     }
     if wanted("r") {
-        let crowded = gateway(&cluster.create_database("crowded")?, upstream)?.over(MANY);
+        let database = cluster.create_database("crowded")?;
+        let crowded = gateway(&database, upstream, folder.path())?.over(MANY);
         let length = plan.round.saturating_mul(2);
         crowded.round(&KEYED, length).await?;
         crowded.round(&UNKEYED, length).await?;
@@ -80,14 +81,14 @@ pub async fn on_both(
     Ok(())
 }
 
-/// A gateway on this database in front of this upstream.
-fn gateway(database: &str, upstream: SocketAddr) -> Result<Service, Failure> {
+/// A gateway on this database in front of this upstream, with its log in this folder.
+fn gateway(database: &str, upstream: SocketAddr, folder: &Path) -> Result<Service, Failure> {
     let samekey = std::env::current_exe()?.with_file_name("samekey");
+    let run = Program::at("/bin/sh").args(["-c", "log=$1; shift; exec \"$@\" 2>>\"$log\"", "sh"]);
     Service::of(
-        Program::at(samekey)
-            .arg("gateway")
-            .args(["--listen", "127.0.0.1:0", "--database", database])
-            .arg("--upstream")
+        run.arg(folder.join("gateway.log"))
+            .arg(samekey)
+            .args(["gateway", "--listen", "127.0.0.1:0", "--database", database, "--upstream"])
             .arg(format!("http://{upstream}")),
     )
 }
@@ -120,24 +121,27 @@ fn disk(folder: &Path, letter: &'static str, table: &mut Table) -> Result<(), Fa
 
 /// Line q. nginx as it comes opens a connection for each request, as the gateway does for what may change
 /// something; with `keepalive` it does not, and promises less about what a closed connection means.
-async fn against_nginx(plan: Plan, upstream: SocketAddr, table: &mut Table) -> Result<(), Failure> {
+async fn against_nginx(
+    plan: Plan,
+    upstream: SocketAddr,
+    folder: &Path,
+    table: &mut Table,
+) -> Result<(), Failure> {
     let Some(program) = nginx() else {
         let what = "gateway: unkeyed / nginx before the same upstream";
         table.add("q", what, "no nginx found".to_owned(), String::new());
         return Ok(());
     };
-    let folder = tempfile::tempdir()?;
-    let database = format!("sqlite:{}", folder.path().join("keys.db").display());
-    let ours = gateway(&database, upstream)?.over(CONNECTIONS);
-    let as_it_comes = start_nginx(&program, &folder.path().join("plain"), upstream, "", "").await?;
+    let database = format!("sqlite:{}", folder.join("unkeyed.db").display());
+    let ours = gateway(&database, upstream, folder)?.over(CONNECTIONS);
+    let as_it_comes = start_nginx(&program, &folder.join("plain"), upstream, "", "").await?;
     let ratios = compare(plan, (&ours, UNKEYED), (&as_it_comes, UNKEYED)).await;
     ended(as_it_comes)?;
     let ratios = ratios?;
     table.ratio("q", "gateway: unkeyed / nginx before the same upstream", &ratios, Some(0.60));
     let pool = format!("keepalive {CONNECTIONS};");
     let kept = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
-    let keeping =
-        start_nginx(&program, &folder.path().join("keeping"), upstream, &pool, kept).await?;
+    let keeping = start_nginx(&program, &folder.join("keeping"), upstream, &pool, kept).await?;
     let ratios = compare(plan, (&ours, UNKEYED), (&keeping, UNKEYED)).await;
     ended(keeping)?;
     let ratios = ratios?;
