@@ -139,7 +139,7 @@ async fn against_nginx(
     ended(as_it_comes)?;
     let ratios = ratios?;
     table.ratio("q", "gateway: unkeyed / nginx before the same upstream", &ratios, Some(0.60));
-    let pool = format!("keepalive {CONNECTIONS};");
+    let pool = format!("keepalive {CONNECTIONS}; keepalive_requests 1000000000;");
     let kept = "proxy_http_version 1.1; proxy_set_header Connection \"\";";
     let keeping = start_nginx(&program, &folder.join("keeping"), upstream, &pool, kept).await?;
     let ratios = compare(plan, (&ours, UNKEYED), (&keeping, UNKEYED)).await;
@@ -184,6 +184,7 @@ async fn start_nginx(
          events {{ worker_connections 4096; }}
          http {{
              access_log {path}/access.log;
+             keepalive_requests 1000000000;
              {temporary}
              upstream echo {{ server {upstream}; {pool} }}
              server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://echo; {kept} }} }}

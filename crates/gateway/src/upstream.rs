@@ -7,7 +7,7 @@
 
 use crate::config::{Limits, Target};
 use bytes::Bytes;
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri, header};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
@@ -118,6 +118,9 @@ impl Upstream {
     {
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
         *request.uri_mut() = target.parse().map_err(|_| Failed::NeverReached)?;
+        // Said out loud, so that the upstream does not wait for another request. If it ends the connection
+        // first, as a quick one does, the port that rests for a minute is not one of ours.
+        request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         let stream = self.connect().await?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|_| Failed::NeverReached)?;
