@@ -30,6 +30,7 @@ pub struct Service {
     pub process: Process,
     spenders: Spenders,
     numbers: Arc<AtomicU64>,
+    connections: usize,
 }
 
 impl Service {
@@ -43,11 +44,24 @@ impl Service {
         Service::of(program.arg("--provider").arg(provider))
     }
 
-    fn of(program: Program) -> Result<Service, Failure> {
+    /// Any program that says where it listens.
+    pub fn of(program: Program) -> Result<Service, Failure> {
         let mut process = program.start()?;
         let address = process.address()?;
         let spenders = Spenders::of(process.id());
-        Ok(Service { address, process, spenders, numbers: Arc::new(AtomicU64::new(0)) })
+        Ok(Service::at(address, process, spenders))
+    }
+
+    /// A process that listens there already.
+    pub fn at(address: SocketAddr, process: Process, spenders: Spenders) -> Service {
+        let numbers = Arc::new(AtomicU64::new(0));
+        Service { address, process, spenders, numbers, connections: CONNECTIONS }
+    }
+
+    /// Takes its load over so many connections.
+    pub fn over(mut self, connections: usize) -> Service {
+        self.connections = connections;
+        self
     }
 
     /// The processor time of this database server counts as the service's own.
@@ -61,13 +75,14 @@ impl Service {
     }
 
     /// One round of one form.
-    async fn round(&self, form: &Form, length: Duration) -> Result<Measured, Failure> {
+    pub async fn round(&self, form: &Form, length: Duration) -> Result<Measured, Failure> {
         let numbers = match form.keys {
-            Keys::New => Arc::clone(&self.numbers),
+            Keys::New | Keys::None => Arc::clone(&self.numbers),
             Keys::Replayed => Arc::new(AtomicU64::new(0)),
         };
         let before = self.spenders.spent()?;
-        let round = load::run(self.address, form.compose(), numbers, 201, length).await?;
+        let (over, compose) = (self.connections, form.compose());
+        let round = load::run_over(over, self.address, compose, numbers, 201, length).await?;
         let each = self.spenders.spent()?.since(before).each(round.answered);
         Ok(Measured { rate: round.rate(), each })
     }
@@ -88,6 +103,8 @@ pub enum Keys {
     New,
     /// Finished ones.
     Replayed,
+    /// None at all.
+    None,
 }
 
 /// One form of the handler.
@@ -113,10 +130,11 @@ impl Form {
         let run = std::process::id();
         Arc::new(move |number| {
             let key = match self.keys {
-                Keys::New => format!("{run:08x}-new-{number:019x}"),
-                Keys::Replayed => replayed_key(number),
+                Keys::New => Some(format!("{run:08x}-new-{number:019x}")),
+                Keys::Replayed => Some(replayed_key(number)),
+                Keys::None => None,
             };
-            request(self.path, &key)
+            request(self.path, key.as_deref())
         })
     }
 }
@@ -125,10 +143,11 @@ fn replayed_key(number: u64) -> String {
     format!("replayed-{:023x}", number % REPLAYED_KEYS)
 }
 
-fn request(path: &str, key: &str) -> Vec<u8> {
+fn request(path: &str, key: Option<&str>) -> Vec<u8> {
     let body = r#"{"amount": 1200}"#;
+    let key = key.map_or(String::new(), |key| format!("idempotency-key: {key}\r\n"));
     format!(
-        "POST {path} HTTP/1.1\r\nhost: bench\r\nidempotency-key: {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST {path} HTTP/1.1\r\nhost: bench\r\n{key}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
@@ -286,6 +305,18 @@ pub async fn on_sqlite(plan: Plan, table: &mut Table) -> Result<(), Failure> {
 }
 
 async fn prepare_replays(service: &Service, url: &str) -> Result<(), Failure> {
+    finish_replayed(service, "/keyed").await?;
+    // The other side selects an order by an id that is the key.
+    sql::execute(
+        url,
+        "insert into orders (id, org_id, amount)
+         select key, org_id, 1200 from samekey.keys where key like 'replayed-%'",
+    )
+    .await
+}
+
+/// Has every key that replays go round executed once.
+pub async fn finish_replayed(service: &Service, path: &'static str) -> Result<(), Failure> {
     let mut senders = Vec::new();
     for lane in 0..CONNECTIONS as u64 {
         let address = service.address;
@@ -293,7 +324,8 @@ async fn prepare_replays(service: &Service, url: &str) -> Result<(), Failure> {
             let mut connection = Connection::open(address).await?;
             let mut number = lane;
             while number < REPLAYED_KEYS {
-                connection.exchange(&request("/keyed", &replayed_key(number)), 201).await?;
+                let request = request(path, Some(&replayed_key(number)));
+                connection.exchange(&request, 201).await?;
                 number += CONNECTIONS as u64;
             }
             Ok::<(), Failure>(())
@@ -302,13 +334,7 @@ async fn prepare_replays(service: &Service, url: &str) -> Result<(), Failure> {
     for sender in senders {
         sender.await??;
     }
-    // The other side selects an order by an id that is the key.
-    sql::execute(
-        url,
-        "insert into orders (id, org_id, amount)
-         select key, org_id, 1200 from samekey.keys where key like 'replayed-%'",
-    )
-    .await
+    Ok(())
 }
 
 /// Fills a ledger with finished keys like those that the bench itself makes.

@@ -41,10 +41,22 @@ pub async fn run(
     status: u16,
     length: Duration,
 ) -> Result<Round, Failure> {
+    run_over(CONNECTIONS, address, compose, numbers, status, length).await
+}
+
+/// Sends for so long over so many connections; every answer must have the status.
+pub async fn run_over(
+    connections: usize,
+    address: SocketAddr,
+    compose: Compose,
+    numbers: Arc<AtomicU64>,
+    status: u16,
+    length: Duration,
+) -> Result<Round, Failure> {
     let began = Instant::now();
     let ends = began + length;
-    let mut senders = Vec::with_capacity(CONNECTIONS);
-    for _ in 0..CONNECTIONS {
+    let mut senders = Vec::with_capacity(connections);
+    for _ in 0..connections {
         let (compose, numbers) = (Arc::clone(&compose), Arc::clone(&numbers));
         senders.push(tokio::spawn(async move {
             let mut connection = Connection::open(address).await?;
@@ -102,8 +114,9 @@ impl Connection {
             }
             let length: usize = text
                 .lines()
-                .find_map(|line| line.strip_prefix("content-length: "))
-                .and_then(|length| length.parse().ok())
+                .filter_map(|line| line.split_once(": "))
+                .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+                .and_then(|(_, length)| length.parse().ok())
                 .unwrap_or(0);
             let end = head + 4 + length;
             while self.buffer.len() < end {

@@ -7,6 +7,7 @@
 mod courier;
 mod external;
 mod forms;
+mod gateway;
 mod ledger;
 mod load;
 mod memory;
@@ -120,6 +121,7 @@ async fn measure(plan: Plan, only: &[String]) -> Result<(), Failure> {
     if wanted("m") {
         memory::large_bodies(&mut table).await?;
     }
+    gateway::on_both(plan, &wanted, &mut table).await?;
     println!("{table}");
     Ok(())
 }

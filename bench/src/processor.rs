@@ -13,13 +13,20 @@ const TICKS: f64 = 100.0;
 #[derive(Clone, Copy)]
 pub struct Spenders {
     service: u32,
+    /// The service works in children of its own.
+    is_family: bool,
     postmaster: Option<u32>,
 }
 
 impl Spenders {
     /// A process by its id, without a database server.
     pub fn of(service: u32) -> Spenders {
-        Spenders { service, postmaster: None }
+        Spenders { service, is_family: false, postmaster: None }
+    }
+
+    /// A process and its children, without a database server.
+    pub fn family(master: u32) -> Spenders {
+        Spenders { service: master, is_family: true, postmaster: None }
     }
 
     /// The process and its database server.
@@ -32,14 +39,18 @@ impl Spenders {
 
     /// What they have spent up to now.
     pub fn spent(self) -> Result<Spent, Failure> {
-        let server = self.postmaster.map_or(Ok(0.0), server)?;
-        let service = Process::read(self.service).ok_or("the service has ended")?.own;
+        let server = self.postmaster.map_or(Ok(0.0), family)?;
+        let service = if self.is_family {
+            family(self.service)?
+        } else {
+            Process::read(self.service).ok_or("the service has ended")?.own
+        };
         Ok(Spent { server, service })
     }
 }
 
-/// What a server and all its children have spent.
-fn server(postmaster: u32) -> Result<f64, Failure> {
+/// What a process and all its children have spent.
+fn family(master: u32) -> Result<f64, Failure> {
     let mut spent = 0.0;
     for entry in std::fs::read_dir("/proc")? {
         let name = entry?.file_name();
@@ -48,9 +59,9 @@ fn server(postmaster: u32) -> Result<f64, Failure> {
         };
         // A process may end while it is looked at; then its parent has its time.
         let Some(process) = Process::read(id) else { continue };
-        if id == postmaster {
+        if id == master {
             spent += process.own + process.of_ended_children;
-        } else if process.parent == postmaster {
+        } else if process.parent == master {
             spent += process.own;
         }
     }

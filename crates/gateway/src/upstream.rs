@@ -20,7 +20,7 @@ use bytes::Bytes;
 pub(crate) use carried::Driven;
 use carried::Sending;
 use connect::{Connects, Speaks};
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri, header};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -125,6 +125,9 @@ impl Upstream {
             Speaks::Http1 => {
                 *request.uri_mut() =
                     target(request.uri()).parse().map_err(|_| Failed::NeverReached)?;
+                // Said out loud, so that the upstream does not wait for another request. If it ends the
+                // connection first, as a quick one does, the port that rests for a minute is not one of ours.
+                request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
                 http1::begin(connection.stream, request).await?
             }
             Speaks::Http2 => {
