@@ -57,6 +57,7 @@ async fn p56_t78_a_credential_that_is_not_accepted_pauses_and_burns_nothing() {
     while heeded.count(Signal::NotAccepted) < 9 && Instant::now() < ends {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    assert!(heeded.count(Signal::NotAccepted) >= 9, "nobody is told");
     // Eight were on their way together; from then on one probe at a time goes out.
     assert!(world.sends().len() <= 12, "{}", world.sends().len());
     for id in &ids {
@@ -435,4 +436,40 @@ async fn b08_slow_calls_are_made_one_at_a_time_and_each_command_is_sent_once() {
     // Of three sends in a row, the third began when the first had ended.
     let apart = sends.windows(3).all(|three| three[2].at - three[0].at >= CALL);
     assert!(apart, "more than two calls at a time");
+}
+
+/// Some commands of a destination that works fail again and again. Their retries are paid for by what succeeds, and
+/// so nobody else is held up by them: without a budget they would be most of what is sent, and shut the gate.
+#[tokio::test]
+async fn p62_retries_are_paid_for_by_what_succeeds() {
+    const GOOD: usize = 240;
+    const BAD: usize = 10;
+    let world = World::new(OPAQUE, |order| {
+        if order.command.action.business_ref.starts_with("bad") {
+            return says(Outcome::NotRun(NotRun::NotProcessed));
+        }
+        Act::Works
+    });
+    let mut often = limits();
+    often.backoff.base = Duration::from_millis(100);
+    often.backoff.cap = Duration::from_millis(100);
+    often.attempts_max = 1_000;
+    let (courier, heeded) = courier(&world, often).await;
+    let _running = courier.spawn();
+    let began = Instant::now();
+    for number in 0..GOOD {
+        courier.enqueue(command("psp", &format!("good-{number}"))).await.unwrap();
+        // Not all in the beginning, and not before it is known that it works.
+        if number % 10 == 9 && number / 10 > 0 && number / 10 <= BAD {
+            courier.enqueue(command("psp", &format!("bad-{number}"))).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let is_bad = |seen: &Seen| seen.reference.starts_with("bad");
+    let sends = world.sends().iter().filter(|seen| is_bad(seen)).count();
+    let by_time = usize::try_from(began.elapsed().as_secs() / 5).unwrap() + 1;
+    let paid = 10 + GOOD / 5 + by_time;
+    assert!(sends <= BAD + paid, "{sends} sends of {BAD}, and {paid} retries were paid for");
+    assert!(sends > 2 * BAD, "they are tried again: {sends}");
+    assert!(!heeded.has(Signal::GateShut), "others were held up");
 }
