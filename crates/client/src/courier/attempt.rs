@@ -76,7 +76,7 @@ impl Work {
 }
 
 pub(super) async fn run<S: Outbox + Ledger>(shared: &Shared<S>, place: &Place, work: Work) {
-    note_lapse(shared, place, &work).await;
+    note_lapse(shared, place, &work.taken).await;
     match work.what {
         What::Send { number, time_max } => send(shared, place, work, number, time_max).await,
         What::Ask(by) => ask(shared, place, work, by).await,
@@ -84,19 +84,23 @@ pub(super) async fn run<S: Outbox + Ledger>(shared: &Shared<S>, place: &Place, w
 }
 
 /// The attempt that was taken over left no note of its own.
-async fn note_lapse<S: Outbox + Ledger>(shared: &Shared<S>, place: &Place, work: &Work) {
-    let before = &work.taken.before;
+pub(super) async fn note_lapse<S: Outbox + Ledger>(
+    shared: &Shared<S>,
+    place: &Place,
+    taken: &Taken,
+) {
+    let before = &taken.before;
     let State::Sending(sending) = &before.state else { return };
     let note = AttemptNote {
         kind: "send".to_owned(),
         number: before.sends,
         fence: before.fence,
         began: sending.since,
-        noted: work.taken.seen.now,
+        noted: taken.seen.now,
         came_to: Reason::LeaseLapsed.code().to_owned(),
         status: None,
     };
-    let command = &work.taken.command;
+    let command = &taken.command;
     if let Err(error) = shared.store.note(&command.action.org, command.id, &note).await {
         // The row itself says that it lapsed; the list of attempts has a gap.
         shared.signals.emit(&place.name, Signal::StoreFailed(error.kind()));

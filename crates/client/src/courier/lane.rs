@@ -339,6 +339,14 @@ impl<S: Outbox + Ledger> Lane<S> {
             Some(Verdict::Send(attempt)) => Work::send(taken, attempt, answered_at, ends),
             Some(Verdict::Ask(hold, by)) => Work::ask(taken, hold, by, answered_at, ends),
             Some(_) | None => {
+                if has_lapsed {
+                    // It goes on to no attempt that would write this down.
+                    let (shared, place) = (Arc::clone(shared), Arc::clone(place));
+                    let taken = taken.clone();
+                    shared.tasks.clone().spawn(async move {
+                        attempt::note_lapse(&shared, &place, &taken).await;
+                    });
+                }
                 let is_over = !taken.seen.delivery.is_open();
                 shared.signals.emit(&place.name, super::settle::signal_of(&taken.seen.delivery));
                 if is_over {

@@ -9,7 +9,7 @@ use samekey_client::core::key::Org;
 use samekey_client::core::outcome::{NotRun, Outcome, Told};
 use samekey_client::core::profile::Limits;
 use samekey_client::store::memory::MemoryLedger;
-use samekey_client::store::outbox::Outbox;
+use samekey_client::store::outbox::{CommandId, Outbox};
 use samekey_client::{Courier, Destination, Setup, Signal};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -241,14 +241,11 @@ async fn b62_who_is_asked_to_stop_ends_what_is_on_its_way() {
     assert!(matches!(delivery.state, State::Succeeded(_)), "{delivery:?}");
 }
 
-#[tokio::test]
-async fn p57_b28_a_take_over_after_the_lease_sends_the_same_key_once_more() {
-    let mut left = vec![Act::Works, Act::Hangs];
-    let world = World::new(DEDUPS, move |_| left.pop().unwrap());
-    let store = Arc::new(MemoryLedger::new());
+/// A command whose first courier is gone in the middle of its attempt.
+async fn left_behind(world: &World, store: &Arc<MemoryLedger>) -> CommandId {
     let lost =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let (first, _) = courier_on(store.clone(), &world, limits()).await;
+    let (first, _) = courier_on(store.clone(), world, limits()).await;
     let placed = first.enqueue(command("psp", "order-1")).await.unwrap();
     let begun = first.clone();
     let running = lost.spawn(async move { begun.spawn() }).await.unwrap();
@@ -256,15 +253,41 @@ async fn p57_b28_a_take_over_after_the_lease_sends_the_same_key_once_more() {
     // The process is gone with everything that it had on its way.
     lost.shutdown_background();
     std::mem::forget(running);
+    placed.id
+}
+
+async fn words(store: &MemoryLedger, id: CommandId) -> Vec<String> {
+    let notes = store.attempts(&org(), id).await.unwrap();
+    notes.into_iter().map(|note| note.came_to).collect()
+}
+
+#[tokio::test]
+async fn p57_b28_a_take_over_after_the_lease_sends_the_same_key_once_more() {
+    let mut left = vec![Act::Works, Act::Hangs];
+    let world = World::new(DEDUPS, move |_| left.pop().unwrap());
+    let store = Arc::new(MemoryLedger::new());
+    let id = left_behind(&world, &store).await;
     let (second, heeded) = courier_on(store.clone(), &world, limits()).await;
     let _running = second.spawn();
-    let delivery = ended(&second, placed.id).await;
+    let delivery = ended(&second, id).await;
     assert!(matches!(delivery.state, State::Succeeded(_)), "{delivery:?}");
     assert!(heeded.has(Signal::Lapsed));
-    let notes = store.attempts(&org(), placed.id).await.unwrap();
-    let words: Vec<&str> = notes.iter().map(|note| note.came_to.as_str()).collect();
-    assert_eq!(words, ["lease-lapsed", "done"]);
+    assert_eq!(words(&store, id).await, ["lease-lapsed", "done"]);
     assert_eq!((world.sends().len(), world.effects()), (2, 1));
+}
+
+#[tokio::test]
+async fn p57_an_attempt_that_lapsed_is_in_the_list_also_where_nothing_follows_it() {
+    let world = World::new(OPAQUE, |_| Act::Hangs);
+    let store = Arc::new(MemoryLedger::new());
+    let id = left_behind(&world, &store).await;
+    let (second, _) = courier_on(store.clone(), &world, limits()).await;
+    let running = second.spawn();
+    let delivery = ended(&second, id).await;
+    assert!(matches!(delivery.state, State::Undecided(_)), "{delivery:?}");
+    assert!(running.drain(Duration::from_secs(10)).await);
+    assert_eq!(words(&store, id).await, ["lease-lapsed"]);
+    assert_eq!((world.sends().len(), world.effects()), (1, 1));
 }
 
 #[tokio::test]
