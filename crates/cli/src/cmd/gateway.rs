@@ -12,8 +12,8 @@ use std::process::ExitCode;
 /// Run each command once per key in front of a service that knows nothing of keys
 ///
 /// A POST or PATCH with an Idempotency-Key is sent to the upstream once, and its answer kept: a retry gets
-/// the stored answer. Everything else passes through. What the upstream did not answer for certain waits
-/// for a person: samekey keys list --review --help
+/// the stored answer. Everything else passes through. Where its answer is lost, the upstream is asked if the
+/// settings say how; else a person decides: samekey keys list --review --help
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 stopped and everything had ended, 2 settings that cannot be understood, \
