@@ -120,13 +120,15 @@ async fn by_hand(State(app): State<Arc<App>>, request: Request) -> Response {
             // First polled in this order, they are sent in this order.
             let sent = join(client.batch_execute("begin"), client.execute(&claim, &parameters));
             let (begun, claimed) = sent.await;
-            (begun?, claimed?);
+            begun?;
+            claimed?;
             client.execute(&insert, &[&id, &"bench", &order.amount]).await?;
             let (status, body) = (201i16, kept(&id, order.amount).await?);
             let parameters: [&(dyn ToSql + Sync); 4] = [&"bench", &key, &status, &body];
             let sent = join(client.execute(&settle, &parameters), client.batch_execute("commit"));
             let (settled, committed) = sent.await;
-            (settled?, committed?);
+            settled?;
+            committed?;
             answer(&id, order.amount)
         }
         .await,
@@ -148,7 +150,8 @@ async fn by_hand_once(State(app): State<Arc<App>>, request: Request) -> Response
             let parameters: [&(dyn ToSql + Sync); 5] = [&"bench", &key, &sha, &status, &body];
             let sent = join(client.execute(&once, &parameters), client.batch_execute("commit"));
             let (written, committed) = sent.await;
-            (written?, committed?);
+            written?;
+            committed?;
             answer(&id, order.amount)
         }
         .await,
