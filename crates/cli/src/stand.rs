@@ -78,6 +78,13 @@ impl Stand {
     /// An address that is taken; a temporary folder that cannot be used.
     pub async fn start(listen: Listen, late: Duration) -> Result<Stand, Stopped> {
         let lab = api(listen.api, late).await?;
+        // Looked at first: a ledger that was opened in vain would see its folder go.
+        std::net::TcpListener::bind(listen.gateway).map_err(|error| {
+            let address = listen.gateway;
+            let sentence =
+                format!("{address} cannot be listened on: {error}; choose another with --listen");
+            Stopped::new(Code::Unreachable, sentence)
+        })?;
         let folder = tempfile::Builder::new().prefix("samekey-").tempdir().map_err(|error| {
             unusable(&std::env::temp_dir(), &format!("nothing can be put there: {error}"))
         })?;

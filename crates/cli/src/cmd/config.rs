@@ -155,7 +155,9 @@ impl Check {
         let faults = Settings::faults(file, &self.gateway.overrides());
         if faults.is_empty() {
             let what = file.map_or("the settings".to_owned(), |(name, _)| name.to_owned());
-            say(&format!("ok: a gateway can be started with {what}\n"))?;
+            say(&format!(
+                "ok: {what} can be understood; credentials, database and addresses are looked at when the gateway starts\n"
+            ))?;
             return Ok(ExitCode::SUCCESS);
         }
         for fault in faults {

@@ -237,8 +237,8 @@ fn grow(gaps: &[Duration]) {
     for two in gaps.windows(2) {
         assert!(two[1] + slack >= two[0], "{gaps:?}");
     }
-    let (first, last) = (gaps.first().unwrap(), gaps.last().unwrap());
-    assert!(gaps.len() >= 2 && *last + slack * 2 >= *first * 2, "{gaps:?}");
+    // Chance takes up to half of each, so that the last is not for certain twice as long as the first.
+    assert!(gaps.len() >= 2 && gaps.last() > gaps.first(), "{gaps:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
