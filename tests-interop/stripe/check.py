@@ -134,12 +134,12 @@ def an_unknown_outcome_is_not_sent_again():
     assert len(made(f"lost {RUN}")) == 1
 
 
-def a_failure_of_the_upstream_is_not_sent_again():
+def a_failure_of_the_upstream_is_asked_about_and_not_run_again():
     key = f"broken-{RUN}"
     error = refused(errors.APIError, "broken", retries=3, idempotency_key=key)
-    assert error.http_status == 500 and len(seen(f"broken {RUN}")) == 1
-    error = refused(errors.APIError, "broken", idempotency_key=key)
+    # The 500 says that it may be sent again; what comes then says that nobody knows, and not to go on.
     assert error.http_status == 409 and error.json_body["code"] == "samekey.outcome-unknown"
+    assert [it["should_retry"] for it in seen(f"broken {RUN}")] == ["true", "false"]
     assert len(made(f"broken {RUN}")) == 1
 
 
@@ -174,7 +174,7 @@ for check in (
     other_content_is_only_an_api_error_where_it_answers_422,
     the_first_is_still_running,
     an_unknown_outcome_is_not_sent_again,
-    a_failure_of_the_upstream_is_not_sent_again,
+    a_failure_of_the_upstream_is_asked_about_and_not_run_again,
     a_decline_stays_a_decline,
     two_accounts_never_meet,
     reads_pass_through,

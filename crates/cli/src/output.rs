@@ -15,7 +15,9 @@ pub fn say(text: &str) -> Result<(), Stopped> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Stopped::new(
             Code::Unreachable,
-            format!("what was asked for is done, but standard output cannot be written: {error}"),
+            format!(
+                "standard output cannot be written, so what came of this was not told: {error}"
+            ),
         )),
     }
 }

@@ -201,7 +201,10 @@ pub(crate) fn pending(
     head: &http::response::Parts,
     mark: Option<&Mark>,
 ) -> Option<Pending> {
-    let document: Value = serde_json::from_slice(document).ok()?;
+    let Ok(document) = serde_json::from_slice::<Value>(document) else {
+        // What may be the mark and cannot be read is no answer either.
+        return mark.filter(|mark| mark.status == head.status).map(|_| Pending::Unclear);
+    };
     let is_marked = mark.filter(|mark| mark.status == head.status).is_some_and(|mark| {
         let found = document.pointer(&mark.pointer);
         found.is_some_and(|found| {

@@ -268,7 +268,12 @@ impl Settings {
 
 fn routes(top: &Section<'_>, target: &Target) -> Result<Vec<RouteSettings>, Error> {
     let url = target.base_url();
-    let upstream = route::Named { url: &url, authorities: top.text("upstream_ca")? };
+    let usual = crate::identity::ORG_HEADER;
+    let upstream = route::Named {
+        url: &url,
+        authorities: top.text("upstream_ca")?,
+        org_header: top.text("org_header")?.unwrap_or(usual.as_str()),
+    };
     let mut known = vec!["name", "path", "methods"];
     known.extend(route::POLICY_KEYS);
     let mut routes: Vec<RouteSettings> = Vec::new();

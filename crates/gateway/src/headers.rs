@@ -58,7 +58,7 @@ pub(crate) fn for_upstream(headers: &mut HeaderMap, version: Version) {
     strip_connection(headers);
     // The body knows its length; a header that a client wrote beside it is how requests are smuggled.
     headers.remove(CONTENT_LENGTH);
-    headers.remove(samekey::header::IDEMPOTENT_REPLAYED);
+    remove_alike(headers, &samekey::header::IDEMPOTENT_REPLAYED);
     join_cookies(headers);
     add_via(headers, version);
 }
@@ -69,6 +69,7 @@ pub(crate) fn for_command(headers: &mut HeaderMap, version: Version, host: Heade
     headers.insert(HOST, host);
     // What is stored has to be readable for whoever sends the key again.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    remove_alike(headers, &samekey::header::IDEMPOTENCY_KEY);
     if let Ok(key) = HeaderValue::from_str(key) {
         headers.insert(samekey::header::IDEMPOTENCY_KEY, key);
     }
@@ -77,6 +78,22 @@ pub(crate) fn for_command(headers: &mut HeaderMap, version: Version, host: Heade
 /// Takes away what only a trusted proxy may say about the way of a request.
 pub(crate) fn strip_way(headers: &mut HeaderMap) {
     for name in &OF_THE_WAY {
+        remove_alike(headers, name);
+    }
+}
+
+/// Takes a header away, however its dashes are written: an upstream behind CGI or WSGI reads `X_Org` and `X-Org`
+/// as one.
+pub(crate) fn remove_alike(headers: &mut HeaderMap, name: &HeaderName) {
+    headers.remove(name);
+    let alike: Vec<HeaderName> = headers
+        .keys()
+        .filter(|other| {
+            other.as_str().contains('_') && other.as_str().replace('_', "-") == name.as_str()
+        })
+        .cloned()
+        .collect();
+    for name in &alike {
         headers.remove(name);
     }
 }
@@ -175,6 +192,23 @@ mod tests {
         for_upstream(&mut headers, Version::HTTP_11);
         assert_eq!(names(&headers), ["via", "x-mine"]);
         assert_eq!(headers["via"], "1.1 samekey");
+    }
+
+    #[test]
+    fn t90_no_spelling_of_ours_is_left_to_a_client() {
+        let mut headers = map(&[
+            ("x_org", "beta"),
+            ("x-org", "beta"),
+            ("x_forwarded_for", "1.2.3.4"),
+            ("idempotency_key", "other"),
+            ("x_mine", "1"),
+        ]);
+        remove_alike(&mut headers, &HeaderName::from_static("x-org"));
+        strip_way(&mut headers);
+        for_command(&mut headers, Version::HTTP_11, HeaderValue::from_static("a"), "k");
+        let expected = ["accept-encoding", "host", "idempotency-key", "via", "x_mine"];
+        assert_eq!(names(&headers), expected);
+        assert_eq!(headers["idempotency-key"], "k");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Whose request is it? One organisation for all, a table of bearer tokens, tokens that somebody else has
 //! signed, or a header that only a trusted proxy may set.
 
+use crate::headers::remove_alike;
 use crate::jwt::Verifier;
 use crate::refusal::Refusal;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -94,7 +95,7 @@ impl Identity {
 
     /// Replaces what a client says about its organisation by what was verified.
     pub(crate) fn mark(&self, headers: &mut HeaderMap, org: &Org) {
-        headers.remove(&self.org_header);
+        remove_alike(headers, &self.org_header);
         match self.way {
             Way::One(_) => {}
             Way::Tokens(_) | Way::Jwt(_) | Way::Proxy(_) => {
@@ -120,7 +121,8 @@ fn find(tokens: &[Token], token: &str) -> Option<Caller> {
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = only(headers, &header::AUTHORIZATION)?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
 /// The value of a header that stands there once.
@@ -163,12 +165,14 @@ mod tests {
 
     #[test]
     fn b14_only_a_known_token_speaks_for_an_organisation() {
-        let tokens = vec![token("one", "alpha"), token("two", "beta")];
+        let tokens = vec![token("one", "alpha"), token("two", "beta"), token("", "nobody")];
         let identity = Identity { way: Way::Tokens(tokens), org_header: ORG_HEADER };
         let of = |lines: &[(&'static str, &str)]| org_of(&identity, lines, PEER);
         assert_eq!(of(&[("authorization", "Bearer one")]).as_deref(), Some("alpha"));
         assert_eq!(of(&[("authorization", "bearer  two ")]).as_deref(), Some("beta"));
-        for bad in ["Bearer three", "Bearer", "Bearer ", "Basic one", "one", ""] {
+        for bad in
+            ["Bearer three", "Bearer", "Bearer ", "Bearer  ", "bearer \t", "Basic one", "one", ""]
+        {
             assert_eq!(of(&[("authorization", bad)]), None, "{bad}");
         }
         assert_eq!(of(&[]), None);

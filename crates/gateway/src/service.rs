@@ -120,6 +120,8 @@ impl<S: Ledger> Service<S> {
             return Ok(document::response(&front.document));
         }
         let caller = front.identity.caller(request.headers(), peer.ip())?;
+        // Before anything of ours is added: a client that names it in `Connection` would take it away.
+        headers::strip_connection(request.headers_mut());
         if !front.identity.trusts(peer.ip()) {
             headers::strip_way(request.headers_mut());
         }

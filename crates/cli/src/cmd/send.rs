@@ -200,24 +200,32 @@ fn report_placed(placed: &Placed, format: Format) -> Result<ExitCode, Stopped> {
 
 fn report(id: CommandId, delivery: &Delivery, format: Format) -> Result<ExitCode, Stopped> {
     let end = End::of(id, delivery);
-    match format {
-        Format::Text => say(&end.text())?,
-        Format::Json => say(&format!("{}\n", json(&end)?))?,
+    let text = match format {
+        Format::Text => end.text(),
+        Format::Json => format!("{}\n", json(&end)?),
+    };
+    let code = code_of(&delivery.state);
+    match (say(&text), code) {
+        (Ok(()), None) => Ok(ExitCode::SUCCESS),
+        (Ok(()), Some(code)) => Ok(code.into()),
+        // Whoever cannot read it has the exit code, and that is of the command.
+        (Err(stopped), Some(code)) => Err(Stopped::new(code, stopped.sentence)),
+        (Err(stopped), None) => Err(stopped),
     }
-    Ok(match &delivery.state {
-        State::Succeeded(_) | State::Resolved(Ended { with: Resolution::Executed, .. }) => {
-            ExitCode::SUCCESS
-        }
+}
+
+/// What a command's state is to the shell; nothing where it was executed.
+fn code_of(state: &State) -> Option<Code> {
+    match state {
+        State::Succeeded(_) | State::Resolved(Ended { with: Resolution::Executed, .. }) => None,
         State::Refused(_)
         | State::Failed(_)
         | State::Cancelled(_)
-        | State::Resolved(Ended { with: Resolution::WrittenOff, .. }) => {
-            Code::NothingDecided.into()
-        }
+        | State::Resolved(Ended { with: Resolution::WrittenOff, .. }) => Some(Code::NothingDecided),
         State::Waiting(_) | State::Sending(_) | State::Unknown(_) | State::Undecided(_) => {
-            Code::Unknown.into()
+            Some(Code::Unknown)
         }
-    })
+    }
 }
 
 fn gone() -> Stopped {

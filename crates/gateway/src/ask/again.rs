@@ -131,6 +131,10 @@ fn said(
     if is_of_credential(status.as_u16()) {
         tell_of_credential(route.route.name(), status.as_u16());
     }
+    let may_be_marked = route.in_progress.as_ref().is_some_and(|mark| mark.status == status);
+    if may_be_marked && matches!(body, Body::TooLarge) {
+        return Finding::CannotTell;
+    }
     if let Body::Whole(body) = &body {
         match pending(body, &head, route.in_progress.as_ref()) {
             None => {}

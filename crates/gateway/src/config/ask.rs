@@ -28,7 +28,18 @@ const PAIR_KEYS: [&str; 2] = ["ours", "theirs"];
 const RECOVERED_KEYS: [&str; 4] = ["status", "refused_status", "body", "location"];
 const CREDENTIAL_KEYS: [&str; 4] = ["environment", "file", "header", "prefix"];
 /// Headers that say something else to every server.
-const TAKEN: [&str; 6] = [
+const TAKEN: [&str; 17] = [
+    "accept-encoding",
+    "cookie",
+    "expect",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "upgrade",
     "connection",
     "content-length",
     "content-type",
@@ -120,7 +131,7 @@ pub(super) fn asking(section: &Section<'_>, around: &Around<'_>) -> Result<Askin
             "\"same\" cannot be asked about: a question is put under the key that is stored with the claim; leave outbound_key out",
         ));
     }
-    let credential = credential(section)?;
+    let credential = credential(section, around.upstream)?;
     match kind {
         Kind::Opaque if credential.is_some() => Err(section.fault(
             "credential",
@@ -294,7 +305,7 @@ fn recovered(section: &Section<'_>) -> Result<Recovered, Error> {
     Ok(recovered)
 }
 
-fn credential(section: &Section<'_>) -> Result<Option<Credential>, Error> {
+fn credential(section: &Section<'_>, upstream: &Named<'_>) -> Result<Option<Credential>, Error> {
     let Some(credential) = section.section("credential", &CREDENTIAL_KEYS)? else {
         return Ok(None);
     };
@@ -309,7 +320,8 @@ fn credential(section: &Section<'_>) -> Result<Option<Credential>, Error> {
         }
     };
     let header = credential.text("header")?.unwrap_or("authorization");
-    if TAKEN.iter().any(|taken| header.eq_ignore_ascii_case(taken)) {
+    let mut taken = TAKEN.iter().copied().chain([upstream.org_header]);
+    if taken.any(|taken| header.eq_ignore_ascii_case(taken)) {
         let sentence = format!("found {header:?}, which says something else; name another header");
         return Err(credential.fault("header", sentence));
     }

@@ -61,6 +61,8 @@ pub(super) struct Named<'a> {
     pub(super) url: &'a str,
     /// The file of those who are believed about it, where that is not the system.
     pub(super) authorities: Option<&'a str>,
+    /// The header in which it is told the organisation.
+    pub(super) org_header: &'a str,
 }
 
 /// Under which key the upstream gets a command.

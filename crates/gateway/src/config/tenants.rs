@@ -9,13 +9,32 @@ use http::HeaderName;
 use ipnet::IpNet;
 use samekey::Caller;
 use samekey_core::key::Org;
+use sha2::{Digest, Sha256};
 use std::net::IpAddr;
 
 const JWT_KEYS: [&str; 5] = ["key", "org_claim", "principal_claim", "audience", "issuer"];
 const TOKEN_KEYS: [&str; 3] = ["sha256", "org", "principal"];
 /// Headers whose meaning is fixed, so that none of them can name an organisation.
-const TAKEN: [&str; 5] =
-    ["authorization", "host", "idempotency-key", "connection", "content-length"];
+const TAKEN: [&str; 18] = [
+    "accept-encoding",
+    "authorization",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "idempotency-key",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+];
 
 /// One way of `org`, `[[token]]`, `[jwt]` and `trusted_proxies`.
 pub(super) fn identity(top: &Section<'_>) -> Result<Identity, Error> {
@@ -95,6 +114,12 @@ fn table(sections: &[Section<'_>]) -> Result<Vec<Token>, Error> {
                 "expected the SHA-256 of a token as 64 hexadecimal digits: printf %s \"$TOKEN\" | sha256sum",
             )
         })?;
+        if sha256 == <[u8; 32]>::from(Sha256::digest([])) {
+            return Err(section.fault(
+                "sha256",
+                "is the hash of nothing, as an unset $TOKEN gives it; hash a token",
+            ));
+        }
         if tokens.iter().any(|token| token.sha256 == sha256) {
             return Err(section.fault(
                 "sha256",

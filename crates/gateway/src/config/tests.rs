@@ -103,6 +103,11 @@ fn a_wrong_value_names_its_place_what_was_found_and_what_to_write() {
         ),
         ("[jwt]\nkey = \"Cargo.toml\"", "`jwt.org_claim`: is missing"),
         ("trusted_proxies = [\"::1\"]\n[jwt]", "`trusted_proxies`: and [[token]] or [jwt] both"),
+        (
+            "[[token]]\nsha256 = \"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\"\norg = \"a\"",
+            "is the hash of nothing",
+        ),
+        ("org_header = \"transfer-encoding\"", "`org_header`: found"),
         ("trusted_proxies = [\"ten\"]", "`trusted_proxies`: found \"ten\""),
         ("trusted_proxies = []", "is an empty list"),
         ("org = \"a\"\ntrusted_proxies = [\"::1\"]", "`org`: names the one organisation"),

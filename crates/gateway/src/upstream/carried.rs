@@ -2,7 +2,7 @@
 
 use super::Failed;
 use bytes::Bytes;
-use http::Response;
+use http::{Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use samekey::BoxError;
@@ -40,7 +40,8 @@ impl Future for Sending {
         }
         answered.map_ok(|answer| {
             let connection = self.connection.take();
-            answer.map(|body| Driven { connection, body })
+            let is_http2 = answer.version() == Version::HTTP_2;
+            answer.map(|body| Driven { connection, body, is_http2 })
         })
     }
 }
@@ -57,6 +58,23 @@ fn drive(connection: &mut Option<Carrier>, context: &mut Context<'_>) {
 pub(crate) struct Driven {
     connection: Option<Carrier>,
     body: Incoming,
+    is_http2: bool,
+}
+
+impl Driven {
+    /// The library takes a stream that was reset without an error for one that ended, though its end never came.
+    fn checked(
+        &self,
+        frame: Option<Result<Frame<Bytes>, hyper::Error>>,
+    ) -> Option<Result<Frame<Bytes>, BoxError>> {
+        match frame {
+            None if self.is_http2 && !self.body.is_end_stream() => {
+                Some(Err("the answer was cut off".into()))
+            }
+            None => None,
+            Some(frame) => Some(frame.map_err(BoxError::from)),
+        }
+    }
 }
 
 impl Body for Driven {
@@ -68,10 +86,10 @@ impl Body for Driven {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
-            return Poll::Ready(frame.map(|frame| frame.map_err(BoxError::from)));
+            return Poll::Ready(self.checked(frame));
         }
         drive(&mut self.connection, context);
-        Pin::new(&mut self.body).poll_frame(context).map_err(BoxError::from)
+        Pin::new(&mut self.body).poll_frame(context).map(|frame| self.checked(frame))
     }
 
     fn is_end_stream(&self) -> bool {

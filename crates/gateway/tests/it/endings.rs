@@ -131,12 +131,22 @@ async fn t76_b56_our_own_conflict_is_not_an_answer_and_others_are(kind: Kind) {
 async fn t76_an_upstreams_own_mark_of_progress_is_not_an_answer(kind: Kind) {
     let settings = "[[route]]\nname = \"orders\"\npath = \"/orders\"\n\
         [route.in_progress]\nstatus = 409\npointer = \"/error/code\"\nvalue = \"busy\"\n";
-    for (status, code, pending) in [
-        ("409 Conflict", "busy", true),
-        ("409 Conflict", "sold_out", false),
+    let deep = format!(
+        "{{\"error\":{{\"code\":\"busy\"}},\"x\":{}1{}}}",
+        "[".repeat(500),
+        "]".repeat(500)
+    );
+    for (status, body, pending) in [
+        ("409 Conflict", "{\"error\":{\"code\":\"busy\"}}", true),
+        ("409 Conflict", "{\"error\":{\"code\":\"sold_out\"}}", false),
+        ("400 No", "{\"error\":{\"code\":\"busy\"}}", false),
+        // What may be the mark and cannot be read is no refusal either.
+        ("409 Conflict", "\u{feff}{\"error\":{\"code\":\"busy\"}}", true),
+        ("409 Conflict", &deep, true),
         ("400 No", "busy", false),
     ] {
-        let body = format!("{{\"error\":{{\"code\":\"{code}\"}}}}");
+        let shown = body.to_owned();
+        let body = body.to_owned();
         let backend = Backend::playing(move |_, _| {
             Reply::Bytes(answer(status, &["Content-Type: application/json"], body.as_bytes()))
         });
@@ -144,7 +154,7 @@ async fn t76_an_upstreams_own_mark_of_progress_is_not_an_answer(kind: Kind) {
         let first = order(&world).await;
         assert_eq!(first.text().contains(UNKNOWN), pending, "{first:?}");
         let retry = order(&world).await;
-        assert_eq!(retry.is_replay(), !pending, "{status} {code}");
+        assert_eq!(retry.is_replay(), !pending, "{status} {shown}");
         assert_eq!(world.backend.effects(), 1);
     }
 }

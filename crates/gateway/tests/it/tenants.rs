@@ -121,6 +121,17 @@ async fn t90_b49_a_header_names_the_organisation_only_through_a_trusted_proxy(ki
     let through = named("beta").header("X-Forwarded-For: 10.0.0.9");
     assert_eq!(world.send(&through).await.text(), "canary of beta, effect 2");
     assert_eq!(world.backend.seen()[1].one("x-forwarded-for"), Some("10.0.0.9, 127.0.0.1"));
+    // Nobody has it taken away as a header of the connection, or says it in another spelling.
+    let sly = Ask::post("/orders", "k2", "{}")
+        .header("X-Org: alpha")
+        .header("Connection: X-Org, X-Forwarded-For, X-Forwarded-Proto")
+        .header("X_Org: beta")
+        .header("X_Forwarded_Host: elsewhere");
+    assert_eq!(world.send(&sly).await.text(), "canary of alpha, effect 3");
+    let seen = &world.backend.seen()[2];
+    assert_eq!((seen.one("x-org"), seen.one("x_org")), (Some("alpha"), None));
+    assert_eq!(seen.one("x-forwarded-for"), Some("127.0.0.1"));
+    assert_eq!(seen.one("x-forwarded-proto"), Some("http"));
     assert_eq!(world.send(&Ask::post("/orders", "k", "{}")).await.code(), "samekey.unidentified");
     let elsewhere = "trusted_proxies = [\"10.0.0.0/8\"]\n";
     let world = World::with(kind, telling().await, elsewhere).await;
