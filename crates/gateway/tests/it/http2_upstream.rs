@@ -44,6 +44,12 @@ enum Play {
 const GREETING: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
 /// `:status: 201`, the end of the headers and of the stream, stream 1.
 const CREATED: &[u8] = b"\0\0\x05\x01\x05\0\0\0\x01\x08\x03201";
+/// `:status: 201`, a piece of the body, and instead of its end a reset that calls itself no error.
+const CUT_BY_RESET: &[u8] =
+    b"\0\0\x05\x01\x04\0\0\0\x01\x08\x03201\0\0\x04\0\0\0\0\0\x01part\0\0\x04\x03\0\0\0\0\x01\0\0\0\0";
+/// The same with a GOAWAY below the stream.
+const CUT_BY_GOAWAY: &[u8] =
+    b"\0\0\x05\x01\x04\0\0\0\x01\x08\x03201\0\0\x04\0\0\0\0\0\x01part\0\0\x08\x07\0\0\0\0\0\0\0\0\0\0\0\0\0";
 const REFUSED_STREAM: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 7];
 const CANCEL: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8];
 const INTERNAL_ERROR: &[u8] = &[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 2];
@@ -145,7 +151,13 @@ async fn b59_what_was_not_processed_frees_the_key_and_is_not_sent_again() {
 #[tokio::test]
 async fn b59_whatever_else_ends_a_stream_leaves_the_outcome_unknown() {
     let at = GOAWAY_AT.into_iter().map(|frame| ("GOAWAY at our stream", frame));
-    let streams = [("CANCEL", CANCEL), ("INTERNAL_ERROR", INTERNAL_ERROR), ("the end", &b""[..])];
+    let streams = [
+        ("CANCEL", CANCEL),
+        ("INTERNAL_ERROR", INTERNAL_ERROR),
+        ("the end", &b""[..]),
+        ("NO_ERROR within a body", CUT_BY_RESET),
+        ("GOAWAY within a body", CUT_BY_GOAWAY),
+    ];
     for (what, frame) in streams.into_iter().chain(at) {
         let upstream = scripted(Play::Say(frame)).await;
         let world = world(upstream.address, "").await;
