@@ -15,9 +15,7 @@ pub fn say(text: &str) -> Result<(), Stopped> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Stopped::new(
             Code::Unreachable,
-            format!(
-                "standard output cannot be written, so what came of this was not told: {error}"
-            ),
+            format!("standard output cannot be written: {error}; what came of this was not told"),
         )),
     }
 }

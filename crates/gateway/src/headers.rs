@@ -40,6 +40,14 @@ const PSEUDONYM: &str = "samekey";
 /// Takes everything away that belongs to the connection on which it came, the headers that `Connection`
 /// names included.
 pub(crate) fn strip_connection(headers: &mut HeaderMap) {
+    strip_named(headers);
+    for name in &OF_ONE_CONNECTION {
+        headers.remove(name);
+    }
+}
+
+/// Takes away what `Connection` names, and itself.
+pub(crate) fn strip_named(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()
@@ -48,7 +56,7 @@ pub(crate) fn strip_connection(headers: &mut HeaderMap) {
         // Whoever could name these would take the command's meaning away.
         .filter(|name| *name != HOST && *name != samekey::header::IDEMPOTENCY_KEY)
         .collect();
-    for name in named.iter().chain(&OF_ONE_CONNECTION) {
+    for name in named.iter().chain([&CONNECTION]) {
         headers.remove(name);
     }
 }

@@ -121,7 +121,7 @@ impl<S: Ledger> Service<S> {
         }
         let caller = front.identity.caller(request.headers(), peer.ip())?;
         // Before anything of ours is added: a client that names it in `Connection` would take it away.
-        headers::strip_connection(request.headers_mut());
+        headers::strip_named(request.headers_mut());
         if !front.identity.trusts(peer.ip()) {
             headers::strip_way(request.headers_mut());
         }
