@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use comfy_table::{
+    CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle, Width,
+};
 
 use super::words::{self, count, seconds, thousands};
 use super::{ClusterReport, MoneyTotal, Report, plot};
@@ -71,6 +73,7 @@ fn findings_section(
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    keep_words_whole(&mut table);
     writeln!(out, "\n{table}")?;
     let left = report.totals.clusters.saturating_sub(clusters_max as u64);
     if left > 0 {
@@ -151,6 +154,7 @@ fn causes(out: &mut String, report: &Report, width: u16) -> std::fmt::Result {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }
+    keep_words_whole(&mut table);
     writeln!(out, "{table}")
 }
 
@@ -289,10 +293,33 @@ fn problems_section(out: &mut String, report: &Report, width: u16) -> std::fmt::
     Ok(())
 }
 
+/// The blanks on both sides of what stands in a column.
+const BLANKS: usize = 2;
+
 fn table(width: u16) -> Table {
     let mut table = Table::new();
     // One line under the header; more lines than text is no table.
     let style = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
     table.load_style(style).set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     table
+}
+
+/// The longest word that is kept whole: a longer one, such as a reference made by a program, would leave no
+/// room for the other columns.
+const WORD_MAX: usize = 24;
+
+/// Lets no column become narrower than its longest word.
+fn keep_words_whole(table: &mut Table) {
+    let longest = |words: &str| words.split(' ').map(|word| word.chars().count()).max();
+    let mut least = vec![0; table.column_count()];
+    for row in table.header().into_iter().chain(table.row_iter()) {
+        for (least, cell) in least.iter_mut().zip(row.cell_iter()) {
+            *least = longest(&cell.content()).unwrap_or(0).max(*least);
+        }
+    }
+    for (column, least) in table.column_iter_mut().zip(least) {
+        // A column's width has the blanks beside its text in it.
+        let width = u16::try_from(least.min(WORD_MAX) + BLANKS).unwrap_or(u16::MAX);
+        column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width)));
+    }
 }

@@ -44,6 +44,27 @@ fn the_page_needs_nothing_beside_itself_and_trusts_no_text() {
     }
 }
 
+/// The eight columns share 80 signs: the wide ones give before a word of a narrow one is broken.
+#[test]
+fn a_terminal_of_80_columns_breaks_no_word() {
+    let report = examine(
+        "payment_id,order_id,created_at\n\
+         P1,ORD-2,2026-09-07T10:00:05Z\n\
+         P2,ORD-2,2026-09-07T10:00:06Z\n\
+         P3,ORD-2,2026-09-07T10:00:08Z\n\
+         P4,ORD-2,2026-09-07T10:00:12Z\n",
+    );
+    let text = report.to_text(80, 50);
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let start = text.find("gaps").expect("a header");
+    let end = text.find("Gaps between").expect("a plot");
+    for word in ["confidence", "exponential", "backoff", "export", "stake"] {
+        assert!(text[start..end].contains(word), "{word} is broken:\n{text}");
+    }
+}
+
 #[test]
 fn the_json_form_is_whole() {
     let json: serde_json::Value = serde_json::from_str(&report().to_json()).unwrap();
