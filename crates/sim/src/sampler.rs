@@ -100,7 +100,27 @@ impl Sampler {
         let (transactions, waiting) = bounded(look).await?;
         Ok(Activity { moment, until: self.history.moment(), transactions, waiting })
     }
+
+    /// Waits until no transaction is open, as a moment after the last process was killed, but not for longer
+    /// than this; gives the last look, whatever it shows.
+    ///
+    /// # Errors
+    /// As [`Sampler::sample`], when the last look failed.
+    pub async fn at_rest(&mut self, bound: Duration) -> Result<Activity> {
+        let deadline = Instant::now() + bound;
+        loop {
+            // A connection of before the database's death fails once.
+            match self.activity().await {
+                Ok(activity) if activity.transactions.is_empty() => return Ok(activity),
+                last if Instant::now() > deadline => return last,
+                Ok(_) | Err(_) => tokio::time::sleep(REST_POLL).await,
+            }
+        }
+    }
 }
+
+/// How often it is looked whether anything is open.
+const REST_POLL: Duration = Duration::from_millis(10);
 
 async fn bounded<T>(look: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(LOOK_BOUND, look).await.unwrap_or_else(|_| {

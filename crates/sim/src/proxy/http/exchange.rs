@@ -37,6 +37,12 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// The order that its body pays, as the lab's API reads it.
+    pub fn order(&self) -> Option<String> {
+        let body: serde_json::Value = serde_json::from_slice(&self.body).ok()?;
+        body.get("order_id")?.as_str().map(str::to_owned)
+    }
+
     /// One of which the first line alone is known.
     pub(super) fn begun(method: &str, path: &str, on_connection: u64) -> Self {
         Self {
