@@ -88,7 +88,8 @@ impl<S: Send + Sync + 'static> Engine<S> {
                 Box::pin(mode.keyed(shared, command));
             return inline.await;
         }
-        let response = join(task.spawn(mode.keyed(shared, command)), Some(&key)).await;
+        // Boxed, since a task is moved about before it runs, and this one is large.
+        let response = join(task.spawn(Box::pin(mode.keyed(shared, command))), Some(&key)).await;
         crash_point!("reply.before");
         response
     }

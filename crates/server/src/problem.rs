@@ -194,7 +194,7 @@ impl Problem {
                     "upstream-unreached",
                     "The upstream could not be reached",
                     API,
-                    "Nothing ran: send the same request with the same key again after Retry-After.",
+                    "Nothing ran: send the same request again after Retry-After, with the same key if it had one.",
                 ),
                 Some(RetryAfter::MIN),
             ),

@@ -13,8 +13,7 @@ use std::time::Duration;
 /// How a transaction that wants a key begins.
 #[derive(Debug)]
 pub enum Begun<O> {
-    /// The key was free: the offer stands in this transaction, not committed, and a savepoint lies
-    /// behind it.
+    /// The key was free: the offer stands in this transaction, not committed.
     Claimed(O, Seen),
     /// The key has a committed row. The transaction is open: take a free row by
     /// [`OpenTransaction::reclaim`], or roll back.
@@ -40,7 +39,7 @@ pub trait AtomicLedger: Send + Sync + 'static {
     /// Begins a transaction without a key, for a command on a route where keys are optional.
     fn begin_unkeyed(&self) -> impl Future<Output = Result<Self::Open, StoreError>> + Send;
 
-    /// Loads the committed row of a key.
+    /// Loads the committed row of a key; most often that is a finished one, to be replayed.
     fn load_committed(
         &self,
         scope: &Scope,
@@ -50,7 +49,7 @@ pub trait AtomicLedger: Send + Sync + 'static {
 /// An open transaction with a key's row in it. One that is dropped is rolled back, and its
 /// connection is closed rather than given back.
 pub trait OpenTransaction: Send + Sized + 'static {
-    /// Takes a free row that was found, by compare-and-set, and sets the savepoint behind it.
+    /// Takes a free row that was found, by compare-and-set.
     fn reclaim(
         &mut self,
         scope: &Scope,
@@ -58,8 +57,9 @@ pub trait OpenTransaction: Send + Sized + 'static {
         next: &Record,
     ) -> impl Future<Output = Result<Swap, StoreError>> + Send;
 
-    /// Takes back everything since the claim; the claim stays.
-    fn undo(&mut self) -> impl Future<Output = Result<(), StoreError>> + Send;
+    /// Takes back everything and claims the key anew, so that nothing but the claim stands. It may be
+    /// called once, and fails with [`crate::Kind::Conflict`] where another request was quicker.
+    fn undo(&mut self, scope: &Scope) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Writes the key's last row and commits. There is no way to do one without the other. An error
     /// other than [`crate::Kind::CommitUnknown`] means that nothing was committed.
@@ -75,4 +75,15 @@ pub trait OpenTransaction: Send + Sized + 'static {
 
     /// Takes back everything, the claim included.
     fn roll_back(self) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// How a transaction came by its key, so that it can do it once more.
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+pub(crate) enum Hold {
+    /// It has none, or none yet.
+    None,
+    /// By inserting this offer, waiting so long at the most.
+    Offered(Record, Duration),
+    /// By replacing the first, which was free, by the second.
+    Taken(Record, Record),
 }

@@ -23,6 +23,11 @@ pub static MIGRATIONS: Migrations = Migrations {
             name: "outbox",
             sql: include_str!("../sql/postgres/migrations/0003_outbox.sql"),
         },
+        Migration {
+            number: 4,
+            name: "unchecked",
+            sql: include_str!("../sql/postgres/migrations/0004_unchecked.sql"),
+        },
     ],
 };
 

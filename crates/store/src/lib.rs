@@ -49,10 +49,6 @@ use samekey_core::record::Record;
 use samekey_core::time::Time;
 use std::future::Future;
 
-/// The version of the schema that this code reads and writes. `samekey migrate` brings a database
-/// to it; a database with another one is refused.
-pub const SCHEMA_VERSION: i32 = 3;
-
 /// How many rows one sweep batch removes at the most. Measured: unthrottled deletes cost the
 /// foreground almost half of its speed, batches of one to two thousand next to nothing.
 pub const SWEEP_BATCH_MAX: u32 = 2_000;

@@ -1,7 +1,6 @@
 //! What a transaction with a key in it is told besides its statements, the same by each driver.
 
 use crate::facts::{Durability, Facts};
-use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
 /// How often a begin is repeated when the row that stood in the way is gone by the time it is
@@ -17,13 +16,8 @@ pub(crate) struct Phrases {
     pub(crate) begin: &'static str,
     /// Begins a transaction whose commit is kept as the ledger asks for.
     pub(crate) begin_durably: String,
-    /// Follows a claim: what comes then can be undone without it.
-    pub(crate) savepoint: String,
-    /// Follows the taking of a free row, in place of the savepoint alone: what comes then is not bound by
-    /// its lock timeout either.
+    /// Follows the taking of a free row: what comes then is not bound by its lock timeout.
     pub(crate) after_reclaim: String,
-    /// Takes back everything since the claim.
-    pub(crate) undo: String,
     /// The `lock_timeout` of what is not a claim.
     pub(crate) lock_timeout: String,
     /// The `synchronous_commit` that a transaction has to have; nothing where any will do.
@@ -46,10 +40,6 @@ impl Phrases {
     /// How a commit is kept can be changed for a role or a database while a service runs, so each
     /// transaction has what was found, and judged, when the ledger was opened. So it is with the lock
     /// timeout that a handler has.
-    ///
-    /// A savepoint of the same name hides an earlier one, and a handler's would hide ours: what it had
-    /// written before would survive its refusal. So each ledger has a name that nobody can know; one a
-    /// transaction would fill the server's statistics with as many statements.
     pub(crate) fn of(facts: &Facts, durability: Durability) -> Phrases {
         let synchronous_commit = match durability {
             Durability::Required => Some(known(&facts.synchronous_commit)),
@@ -58,16 +48,10 @@ impl Phrases {
         let kept =
             synchronous_commit.map_or(String::new(), |word| format!("; {}", set_commit(word)));
         let lock_timeout = duration(&facts.lock_timeout).to_owned();
-        // The standard library seeds its hashers from the operating system's randomness.
-        let unknown = std::collections::hash_map::RandomState::new().build_hasher().finish();
-        let name = format!("samekey_handler_{unknown:016x}");
-        let savepoint = format!("savepoint {name}");
         Phrases {
             begin: BEGIN,
             begin_durably: format!("{BEGIN}{kept}"),
-            after_reclaim: format!("set local lock_timeout = '{lock_timeout}'{kept}; {savepoint}"),
-            savepoint,
-            undo: format!("rollback to savepoint {name}"),
+            after_reclaim: format!("set local lock_timeout = '{lock_timeout}'{kept}"),
             lock_timeout,
             synchronous_commit,
         }

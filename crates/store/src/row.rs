@@ -1,7 +1,7 @@
 //! How a record lies in columns: one flat row, the same names in both databases.
 //!
 //! A column is empty where the state has nothing to say; which columns are full in which state is
-//! mirrored by named check constraints in `sql/*/migrations`. The answer's columns hold the stored
+//! mirrored by named check constraints on SQLite, and by `sql/postgres/row_faults.sql` on PostgreSQL. The answer's columns hold the stored
 //! answer of a finished record, and the evidence of an unknown one.
 
 use crate::error::{Kind, StoreError};
@@ -64,6 +64,9 @@ pub struct Row {
 /// What an answer that is kept can have for a status. Another one was never written, and to replay it as
 /// something else would be an answer that nobody gave.
 const STATUSES: std::ops::RangeInclusive<u16> = 200..=599;
+
+/// The state of a row whose answer is replayed, as the column `state` spells it.
+pub(crate) const DONE: &str = "done";
 
 const LOCATION: &str = "location";
 
@@ -128,12 +131,18 @@ impl Row {
     pub fn into_record(self) -> Result<Record, StoreError> {
         let state = match self.state.as_str() {
             "free" => State::Free,
-            "running" => State::Running(Running {
-                request: self.request()?,
-                since: time(self.since, "since")?,
-                lease_ends: time(self.lease_ends, "lease_ends")?,
-                run_ends: time(self.run_ends, "run_ends")?,
-            }),
+            "running" => {
+                let running = Running {
+                    request: self.request()?,
+                    since: time(self.since, "since")?,
+                    lease_ends: time(self.lease_ends, "lease_ends")?,
+                    run_ends: time(self.run_ends, "run_ends")?,
+                };
+                if running.lease_ends <= running.since {
+                    return Err(damaged("lease_ends"));
+                }
+                State::Running(running)
+            }
             "unknown" => State::Unknown(Unknown {
                 request: self.request()?,
                 life: self.life()?,
@@ -151,7 +160,7 @@ impl Row {
                 since: time(self.since, "since")?,
                 reason: self.reason()?,
             }),
-            "done" => State::Done(Done {
+            DONE => State::Done(Done {
                 request: self.request()?,
                 since: time(self.since, "since")?,
                 receipt: self.receipt()?.ok_or_else(|| damaged("answer_status"))?,
@@ -266,8 +275,9 @@ impl ReceiptColumns {
 ///
 /// # Errors
 /// [`Kind::Misused`] for [`Record::ABSENT`], or a record that was never written to: without a
-/// revision, a later compare-and-set would compare nothing.
+/// revision, a later compare-and-set would compare nothing. And for one that runs without a lease.
 pub fn check_offer(offer: &Record) -> Result<(), StoreError> {
+    check_lease(offer)?;
     if offer.revision == 0 {
         return Err(StoreError::new(
             Kind::Misused,
@@ -277,12 +287,30 @@ pub fn check_offer(offer: &Record) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Refuses a record that would be taken over as soon as it stands: two owners would run.
+fn check_lease(record: &Record) -> Result<(), StoreError> {
+    match &record.state {
+        State::Running(running) if running.lease_ends <= running.since => Err(StoreError::new(
+            Kind::Misused,
+            "a running record was to be written whose lease ends before it begins; write what the machine says for a new claim",
+        )),
+        State::Running(_)
+        | State::Free
+        | State::Unknown(_)
+        | State::Review(_)
+        | State::Done(_)
+        | State::Closed(_) => Ok(()),
+    }
+}
+
 /// Refuses a swap that no store may make, before anything is sent.
 ///
 /// # Errors
 /// [`Kind::Misused`] where `next` is [`Record::ABSENT`] (only the sweep removes rows) or where its
-/// revision does not grow: an equal one would let a second writer pass with the same view.
+/// revision does not grow: an equal one would let a second writer pass with the same view. And where it runs
+/// without a lease.
 pub fn check_swap(seen: &Record, next: &Record) -> Result<(), StoreError> {
+    check_lease(next)?;
     if next.revision <= seen.revision {
         return Err(StoreError::new(
             Kind::Misused,
@@ -334,14 +362,14 @@ pub fn check_settlement(seen: &Record, next: &Record) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// The name of a state, as the column `state` and its constraint spell it.
+/// The name of a state, as the column `state` spells it.
 pub fn state_name(state: &State) -> &'static str {
     match state {
         State::Free => "free",
         State::Running(_) => "running",
         State::Unknown(_) => "unknown",
         State::Review(_) => "review",
-        State::Done(_) => "done",
+        State::Done(_) => DONE,
         State::Closed(_) => "closed",
     }
 }

@@ -115,7 +115,7 @@ pub struct SqliteLedger {
 }
 
 impl SqliteLedger {
-    /// Makes the file if there is none, and brings its schema to [`crate::SCHEMA_VERSION`]. Says
+    /// Makes the file if there is none, and brings its schema to the newest of [`MIGRATIONS`]. Says
     /// which migrations it applied. It blocks for a moment, and for [`BUSY_WAIT`] at most where another
     /// process has the file locked.
     ///

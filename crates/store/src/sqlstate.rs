@@ -171,6 +171,34 @@ pub(crate) fn claim_lost(code: &str) -> StoreError {
     .with_sqlstate(code)
 }
 
+/// Between the rollback of a handler's refusal and the claim under which the refusal is kept, another
+/// request claimed the key.
+pub(crate) fn taken_meanwhile() -> StoreError {
+    StoreError::new(
+        Kind::Conflict,
+        "another request took the key before the refusal was written down; run this again",
+    )
+}
+
+/// What the server says to a statement in a transaction in which an earlier one failed.
+const FAILED_TRANSACTION: &str = "25P02";
+/// What it says, by a division, where the transaction is not the one that was begun.
+pub(crate) const NOT_OURS: &str = "22012";
+/// Whether the last statement before a commit failed because the transaction no longer holds its claim.
+pub(crate) fn shows_a_lost_claim(code: &str) -> bool {
+    code == NOT_OURS
+}
+
+/// What an answer to `still_open.sql` means to whoever wants to roll back; nothing where it is another failure. A
+/// transaction in which a statement failed cannot be asked, and nothing but a rollback can follow in it.
+pub(crate) fn may_roll_back(code: Option<&str>) -> Option<Result<(), StoreError>> {
+    match code {
+        Some(FAILED_TRANSACTION) => Some(Ok(())),
+        Some(NOT_OURS) => Some(Err(claim_lost(NOT_OURS))),
+        Some(_) | None => None,
+    }
+}
+
 /// The row that stood in the way of a claim was swept while it was looked at.
 pub(crate) fn came_and_went() -> StoreError {
     StoreError::new(

@@ -14,7 +14,7 @@ pub mod outbox;
 mod session;
 mod value;
 
-use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
+use crate::atomic::{AtomicLedger, Begun, Hold, OpenTransaction};
 use crate::error::{Kind, StoreError};
 use crate::facts::{self, Facts};
 use crate::phrases::{BEGINS_MAX, Phrases, lock_timeout, lock_wait};
@@ -61,6 +61,17 @@ pub struct Open {
     session: Session,
     phrases: Arc<Phrases>,
     started: Time,
+    hold: Hold,
+}
+
+/// What came of an offer.
+enum Offered {
+    /// It stands since then.
+    Stands(Time),
+    /// The key has a row.
+    There,
+    /// Another transaction holds the key.
+    Busy,
 }
 
 impl fmt::Debug for SqlxLedger {
@@ -120,29 +131,27 @@ impl SqlxLedger {
         wait: Duration,
     ) -> Result<Option<Begun<Open>>, StoreError> {
         let mut session = Session::of(&self.pool).await?;
-        session.batch(self.phrases.begin.to_owned(), Phase::BeforeCommit).await?;
-        let query = cells::all::<Span>(keyed(INSERT_OR_LOAD, scope), Row::of(offer));
-        let query = query.bind(lock_wait(wait)).bind(self.phrases.lock_timeout.clone());
-        let limit = ANSWER_TIME_MAX.saturating_add(wait);
-        let claimed = within(limit, Phase::BeforeCommit, query.fetch_all(session.connection()));
-        let rows = match claimed.await? {
-            Ok(rows) => rows,
-            Err(error) => {
-                let error = session::statement(&error, Phase::BeforeCommit);
-                session.roll_back().await;
-                let busy = error.kind() == Kind::LockTimeout;
-                return if busy { Ok(Some(Begun::Busy)) } else { Err(error) };
-            }
+        let open = |session, started, hold| Open {
+            session,
+            phrases: Arc::clone(&self.phrases),
+            started,
+            hold,
         };
-        session.batch(self.phrases.savepoint.clone(), Phase::BeforeCommit).await?;
-        let open = |session, started| Open { session, phrases: Arc::clone(&self.phrases), started };
-        if let Some(row) = rows.first() {
-            if let Some(words) = self.phrases.make_durable(cells::get(row, 2)?) {
-                session.batch(words, Phase::BeforeCommit).await?;
+        match offered(&mut session, &self.phrases, scope, offer, wait).await {
+            Ok(Offered::Stands(now)) => {
+                let seen = Seen { record: offer.clone().counted_from(now), now };
+                let hold = Hold::Offered(offer.clone(), wait);
+                return Ok(Some(Begun::Claimed(open(session, now, hold), seen)));
             }
-            let now = Time::from_micros(cells::get::<Moment>(row, 0)?.0);
-            let seen = Seen { record: offer.clone().counted_from(now), now };
-            return Ok(Some(Begun::Claimed(open(session, now), seen)));
+            Ok(Offered::There) => {}
+            Ok(Offered::Busy) => {
+                session.roll_back().await;
+                return Ok(Some(Begun::Busy));
+            }
+            Err(error) => {
+                session.roll_back().await;
+                return Err(error);
+            }
         }
         match load_once(&mut session, scope).await? {
             Found::Nothing(_) => {
@@ -150,7 +159,7 @@ impl SqlxLedger {
                 Ok(None)
             }
             found @ Found::Row { .. } => match complete(&mut session, scope, found).await? {
-                Some(seen) => Ok(Some(Begun::Found(open(session, seen.now), seen))),
+                Some(seen) => Ok(Some(Begun::Found(open(session, seen.now, Hold::None), seen))),
                 None => {
                     session.roll_back().await;
                     Ok(None)
@@ -158,6 +167,43 @@ impl SqlxLedger {
             },
         }
     }
+}
+
+/// Begins a transaction with the insert of an offer. Unless the offer stands, or there is a row, it has to be
+/// rolled back.
+async fn offered(
+    session: &mut Session,
+    phrases: &Phrases,
+    scope: &Scope,
+    offer: &Record,
+    wait: Duration,
+) -> Result<Offered, StoreError> {
+    session.batch(phrases.begin.to_owned(), Phase::BeforeCommit).await?;
+    let query = cells::all::<Span>(keyed(INSERT_OR_LOAD, scope), Row::of(offer));
+    let query = query.bind(lock_wait(wait)).bind(phrases.lock_timeout.clone());
+    let limit = ANSWER_TIME_MAX.saturating_add(wait);
+    let claimed = within(limit, Phase::BeforeCommit, query.fetch_all(session.connection()));
+    let rows = match claimed.await? {
+        Ok(rows) => rows,
+        Err(error) => {
+            let error = session::statement(&error, Phase::BeforeCommit);
+            let busy = error.kind() == Kind::LockTimeout;
+            return if busy { Ok(Offered::Busy) } else { Err(error) };
+        }
+    };
+    let Some(row) = rows.first() else { return Ok(Offered::There) };
+    if let Some(words) = phrases.make_durable(cells::get(row, 2)?) {
+        session.batch(words, Phase::BeforeCommit).await?;
+    }
+    Ok(Offered::Stands(Time::from_micros(cells::get::<Moment>(row, 0)?.0)))
+}
+
+/// Begins a transaction without an offer, and tells its clock.
+async fn began(session: &mut Session, phrases: &Phrases) -> Result<Time, StoreError> {
+    session.batch(phrases.begin_durably.clone(), Phase::BeforeCommit).await?;
+    let rows = fetch(session, ::sqlx::query(CLOCK), Phase::BeforeCommit).await?;
+    let now: Moment = cells::get(rows.first().ok_or_else(sqlstate::missing)?, 0)?;
+    Ok(Time::from_micros(now.0))
 }
 
 impl AtomicLedger for SqlxLedger {
@@ -180,10 +226,8 @@ impl AtomicLedger for SqlxLedger {
 
     async fn begin_unkeyed(&self) -> Result<Open, StoreError> {
         let mut session = Session::of(&self.pool).await?;
-        session.batch(self.phrases.begin_durably.clone(), Phase::BeforeCommit).await?;
-        let rows = fetch(&mut session, ::sqlx::query(CLOCK), Phase::BeforeCommit).await?;
-        let now: Moment = cells::get(rows.first().ok_or_else(sqlstate::missing)?, 0)?;
-        Ok(Open { session, phrases: Arc::clone(&self.phrases), started: Time::from_micros(now.0) })
+        let started = began(&mut session, &self.phrases).await?;
+        Ok(Open { session, phrases: Arc::clone(&self.phrases), started, hold: Hold::None })
     }
 
     async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {
@@ -205,6 +249,38 @@ impl Open {
         self.session.connection()
     }
 
+    /// Takes a free row by compare-and-set.
+    async fn take(
+        &mut self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+    ) -> Result<Swap, StoreError> {
+        check_swap(seen, next)?;
+        self.session.batch(lock_timeout(RECLAIM_WAIT), Phase::BeforeCommit).await?;
+        let query = cells::compared(keyed(SWAP, scope), Row::of(seen));
+        let query = cells::all::<Moment>(query, Row::of(next)).bind(None::<Day>);
+        let rows = fetch(&mut self.session, query, Phase::BeforeCommit).await?;
+        self.session.batch(self.phrases.after_reclaim.clone(), Phase::BeforeCommit).await?;
+        if !rows.is_empty() {
+            return Ok(Swap::Written);
+        }
+        let found = load_once(&mut self.session, scope).await?;
+        let seen = complete(&mut self.session, scope, found).await?;
+        seen.map(Swap::Changed).ok_or_else(sqlstate::came_and_went)
+    }
+
+    /// Rolls everything back, if the transaction is the one that was begun.
+    async fn roll_back_all(&mut self) -> Result<(), StoreError> {
+        let query = ::sqlx::query(STILL_OPEN).bind(Moment(self.started.micros()));
+        let asked = query.fetch_all(self.session.connection());
+        let still_open = within(ANSWER_TIME_MAX, Phase::BeforeCommit, asked).await?;
+        self.session.batch("rollback".to_owned(), Phase::BeforeCommit).await?;
+        let Err(error) = still_open else { return Ok(()) };
+        sqlstate::may_roll_back(session::code(&error).as_deref())
+            .unwrap_or_else(|| Err(session::statement(&error, Phase::BeforeCommit)))
+    }
+
     /// The last statement of the transaction, and the commit if it succeeded.
     async fn finish(mut self, last: Bound) -> Result<(), StoreError> {
         let work = last.fetch_all(self.session.connection());
@@ -212,7 +288,7 @@ impl Open {
             let code = session::code(&error);
             self.session.roll_back().await;
             return Err(match code {
-                Some(code) if code == "22012" => sqlstate::claim_lost(&code),
+                Some(code) if sqlstate::shows_a_lost_claim(&code) => sqlstate::claim_lost(&code),
                 Some(_) | None => session::statement(&error, Phase::BeforeCommit),
             });
         }
@@ -236,22 +312,32 @@ impl OpenTransaction for Open {
         seen: &Record,
         next: &Record,
     ) -> Result<Swap, StoreError> {
-        check_swap(seen, next)?;
-        self.session.batch(lock_timeout(RECLAIM_WAIT), Phase::BeforeCommit).await?;
-        let query = cells::compared(keyed(SWAP, scope), Row::of(seen));
-        let query = cells::all::<Moment>(query, Row::of(next)).bind(None::<Day>);
-        let rows = fetch(&mut self.session, query, Phase::BeforeCommit).await?;
-        self.session.batch(self.phrases.after_reclaim.clone(), Phase::BeforeCommit).await?;
-        if !rows.is_empty() {
-            return Ok(Swap::Written);
+        let swap = self.take(scope, seen, next).await?;
+        if matches!(swap, Swap::Written) {
+            self.hold = Hold::Taken(seen.clone(), next.clone());
         }
-        let found = load_once(&mut self.session, scope).await?;
-        let seen = complete(&mut self.session, scope, found).await?;
-        seen.map(Swap::Changed).ok_or_else(sqlstate::came_and_went)
+        Ok(swap)
     }
 
-    async fn undo(&mut self) -> Result<(), StoreError> {
-        self.session.batch(self.phrases.undo.clone(), Phase::BeforeCommit).await
+    async fn undo(&mut self, scope: &Scope) -> Result<(), StoreError> {
+        self.roll_back_all().await?;
+        match std::mem::replace(&mut self.hold, Hold::None) {
+            Hold::None => {}
+            Hold::Offered(offer, wait) => {
+                match offered(&mut self.session, &self.phrases, scope, &offer, wait).await? {
+                    Offered::Stands(now) => self.started = now,
+                    Offered::There | Offered::Busy => return Err(sqlstate::taken_meanwhile()),
+                }
+            }
+            Hold::Taken(seen, next) => {
+                self.started = began(&mut self.session, &self.phrases).await?;
+                match self.take(scope, &seen, &next).await? {
+                    Swap::Written => {}
+                    Swap::Changed(_) => return Err(sqlstate::taken_meanwhile()),
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn settle(self, scope: &Scope, seen: &Record, next: &Record) -> Result<(), StoreError> {

@@ -17,7 +17,7 @@ mod tokens;
 
 use clap::Parser;
 use samekey::store::address::redacted;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -90,6 +90,8 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(log_filter())
         .with_writer(std::io::stderr)
+        // Colours are for people; a file would be full of escapes.
+        .with_ansi(std::io::stderr().is_terminal())
         // A log that cannot be written must not end what it tells of.
         .log_internal_errors(false)
         .init();
@@ -176,48 +178,56 @@ fn lesson(address: SocketAddr, demo: bool, provider: payments::Kind) -> String {
     let key = uuid::Uuid::new_v4();
     let (paid_key, payment_key) = (uuid::Uuid::new_v4(), uuid::Uuid::new_v4());
     let other = if demo {
-        "With beta-token the same key is another organisation's own order."
+        "With beta-token the same key is\nanother organisation's own order."
     } else {
-        "With another organisation's token the same key is that organisation's own order."
+        "With another organisation's token\nthe same key is that organisation's own order."
     };
     let late = match provider {
         payments::Kind::Answers => {
-            "Where the answer is late it says 409 and asks what became of it: send the same again."
+            "Where the answer is late it says 409 and asks what became of it: send the same\nagain."
         }
         payments::Kind::Dedups => {
-            "Where the answer is late it says 409 and asks by sending the provider the same key: send the same again."
+            "Where the answer is late it says 409 and asks by sending the provider the same\nkey: send the same again."
         }
         payments::Kind::Opaque => {
-            "Where the answer is late it says 409 and a person decides: samekey keys list --review --help"
+            "Where the answer is late it says 409 and a person decides:\nsamekey keys list --review --help"
         }
     };
     format!(
         r#"
 Send an order, and send it again as if the answer had been lost:
 
-  curl -i http://{address}/orders -H 'Authorization: Bearer {token}' \
-    -H 'Idempotency-Key: {key}' -H 'Content-Type: application/json' -d '{{"amount": 1200}}'
+  curl -i http://{address}/orders \
+    -H 'Authorization: Bearer {token}' \
+    -H 'Idempotency-Key: {key}' \
+    -H 'Content-Type: application/json' -d '{{"amount": 1200}}'
 
-The first time it answers 201, every further time 200 with the same id. Change the amount, and
-the first order still stands. {other}
+The first time it answers 201, every further time 200 with the same id. Change
+the amount, and the first order still stands. {other}
 
-Pay for it, at the provider ("samekey lab api" plays one, and answers every second payment late):
+Pay for it, at the provider ("samekey lab api" plays one, and answers every
+second payment late):
 
-  curl -i http://{address}/payments -H 'Authorization: Bearer {token}' \
-    -H 'Idempotency-Key: {payment_key}' -H 'Content-Type: application/json' \
+  curl -i http://{address}/payments \
+    -H 'Authorization: Bearer {token}' \
+    -H 'Idempotency-Key: {payment_key}' \
+    -H 'Content-Type: application/json' \
     -d '{{"order_id": "ORD-1", "amount": 1200}}'
 
-The first time it answers 201, and so does every further time, without a second payment.
-Another amount is refused with 422.
+The first time it answers 201, and so does every further time, without a second
+payment. Another amount is refused with 422.
 {late}
 
 Order and have it paid by a courier, which finishes what a crash leaves open:
 
-  curl -i http://{address}/orders -H 'Authorization: Bearer {token}' \
-    -H 'Idempotency-Key: {paid_key}' -H 'Content-Type: application/json' \
+  curl -i http://{address}/orders \
+    -H 'Authorization: Bearer {token}' \
+    -H 'Idempotency-Key: {paid_key}' \
+    -H 'Content-Type: application/json' \
     -d '{{"amount": 1200, "pay": true}}'
 
-It answers at once. Get what its Location names, and "payment" tells how it stands."#
+It answers at once. Get what its Location names, and "payment" tells
+how it stands."#
     )
 }
 

@@ -218,7 +218,7 @@ impl<W> InTransaction<W> {
         let receipt = match conclude(&command.route, &captured) {
             Conclusion::Keep(receipt) => receipt,
             Conclusion::Undo(receipt) => {
-                if let Err(error) = open.undo().await {
+                if let Err(error) = open.undo(&command.scope).await {
                     drop_back(open).await;
                     return retry_or_fail(shared, command, error);
                 }

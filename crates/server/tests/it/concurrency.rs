@@ -10,6 +10,7 @@ use std::time::Duration;
 
 on_both!(
     p01_t43_of_many_with_one_key_one_runs,
+    p09_t43_a_refusal_of_two_services_is_one_answer,
     p07_t44_duplicates_are_told_to_wait_while_the_first_runs,
     p08_who_is_told_to_wait_had_somebody_to_wait_for,
     t47_many_keys_share_a_small_pool,
@@ -47,6 +48,36 @@ async fn p01_t43_of_many_with_one_key_one_runs(which: Which) {
     let row = Row { org: "A".to_owned(), key, state: "done".to_owned(), status: Some(201) };
     assert_eq!(history.check(&[effect], &[row], Rules::default()), []);
     assert_eq!((one.rows().await, one.rows_in_state("done").await), (1, 1));
+}
+
+/// A refusal takes back what its handler wrote, and claims its key anew to be kept. The other service may come in
+/// between; nothing stays of either handler, and all are told the same.
+async fn p09_t43_a_refusal_of_two_services_is_one_answer(which: Which) {
+    let one = Harness::start(which).await;
+    let other = one.another().await;
+    for _ in 0..10 {
+        let (key, reference) = (fresh("key"), fresh("ref"));
+        for service in [&one, &other] {
+            let declined = Script { status: Some(402), ..Script::default() };
+            service.app.scripts.set(&reference, declined);
+        }
+        let order = Order::of(&key, &reference);
+        let sent =
+            (0..20).map(|n| order.send(if n % 2 == 0 { one.address } else { other.address }));
+        for reply in join_all(sent).await {
+            let reply = reply.unwrap();
+            if reply.status != 402 {
+                reply.assert_busy();
+            }
+        }
+        let first = order.send(one.address).await.unwrap();
+        assert_eq!((first.status, first.is_replay()), (402, true));
+        let same = order.send(other.address).await.unwrap();
+        assert!(same.is_replay());
+        same.assert_same(&first);
+        assert_eq!(one.effects(&reference).await, 0);
+    }
+    assert_eq!(one.rows_in_state("done").await, 10);
 }
 
 /// Each of these is answered while the handler of the first still stands at its gate.

@@ -65,7 +65,6 @@ async fn p03_a_new_key_is_claimed_by_its_insert_and_by_nothing_before() {
     let starts = [
         "begin",
         "insert into samekey.keys",
-        "savepoint",
         "insert into effects",
         "with settled as ( update samekey.keys",
         "commit",

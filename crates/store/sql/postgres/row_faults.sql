@@ -15,7 +15,9 @@ where (org_id, key) > ($1, $2)
     and coalesce(octet_length(request_sha), 32) = 32
     and coalesce(octet_length(frame_sha), 32) = 32
     and coalesce(octet_length(principal_sha), 32) = 32
+    and (lease_ends is not null) = (state = 'running')
     and (run_ends is not null) = (state = 'running')
+    and coalesce(lease_ends > since, true)
     and coalesce(lease_ends <= run_ends, true)
     and (life is not null) = (state in ('unknown', 'review'))
     and (reason is not null) = (state in ('unknown', 'review'))

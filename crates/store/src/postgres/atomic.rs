@@ -1,7 +1,8 @@
 //! The caller's transaction with the key's row claimed in it.
 //!
-//! A new claim costs one round trip: begin, insert and savepoint are sent in one go, and the insert
-//! bounds its own wait for a lock. Settling costs one: the last update and the commit are sent in one go, which is safe
+//! A new claim costs one round trip: begin and insert are sent in one go, and the insert
+//! bounds its own wait for a lock. There is no savepoint behind it: what a handler wrote is taken back by rolling everything
+//! back and claiming anew, which only a refusal pays for. Settling costs one: the last update and the commit are sent in one go, which is safe
 //! because the update fails where it finds no row, and a commit behind a failure commits nothing.
 //!
 //! The update also demands that the transaction is the one that made the claim. A transaction is
@@ -9,21 +10,23 @@
 
 #[cfg(samekey_bugs)]
 mod bugs;
+mod offer;
 
 use super::answers::{self, Placement};
 use super::cells::{self, Cell, Cells, Found};
 use super::connection::{ANSWER_TIME_MAX, Connection, Ready, within};
 use super::failure::{self, Phase};
-use super::value::{Moment, Span};
+use super::value::Moment;
 use super::{Core, PostgresLedger, sql};
-use crate::atomic::{AtomicLedger, Begun, OpenTransaction};
+use crate::atomic::{AtomicLedger, Begun, Hold, OpenTransaction};
 use crate::error::{Kind, StoreError};
 use crate::outbox::{Command, Enqueued};
-use crate::phrases::{BEGIN_PLAINLY, BEGINS_MAX, ISOLATION, lock_timeout, lock_wait};
+use crate::phrases::{BEGINS_MAX, lock_timeout};
 use crate::row::{Row, check_offer, check_settlement, check_swap};
-use crate::{Ledger, Seen, Swap};
+use crate::{Seen, Swap};
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::{join, join3};
+use offer::{Offered, offered};
 use samekey_core::delivery::Delivery;
 use samekey_core::key::Scope;
 use samekey_core::record::Record;
@@ -31,7 +34,6 @@ use samekey_core::time::Time;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// An open transaction of the caller's, with a key's row in it.
@@ -44,6 +46,7 @@ pub struct Open {
     core: Arc<Core>,
     started: Time,
     settle: Option<Ready>,
+    hold: Hold,
 }
 
 /// The transaction, as a handler is given it: it runs statements and cannot end the transaction by
@@ -112,26 +115,35 @@ impl AtomicLedger for PostgresLedger {
     async fn begin_unkeyed(&self) -> Result<Open, StoreError> {
         let connection = self.core.connection().await?;
         let ready = connection.ready(&sql::CLOCK).await?;
-        let work = join(
-            connection.batch_execute(&self.core.phrases.begin_durably),
-            connection.run(&ready, &[]),
-        );
+        let begin = connection.batch_execute(&self.core.phrases.begin_durably);
+        let work = join(begin, connection.run(&ready, &[]));
         let (begun, rows) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
         begun.map_err(before_commit)?;
         let rows = rows.map_err(before_commit)?;
-        let row = rows.first().ok_or_else(failure::missing)?;
-        let now: Moment = row.try_get(0).map_err(|_| failure::column())?;
-        let started = Time::from_micros(now.0);
+        let started = clock(&rows)?;
         Ok(Open {
             connection: Arc::new(connection),
             core: self.core.clone(),
             started,
             settle: None,
+            hold: Hold::None,
         })
     }
 
     async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {
-        self.load(scope).await
+        let connection = self.core.connection().await?;
+        let parameters: [Cell<'_>; 2] = [&scope.org.as_str(), &scope.key.as_str()];
+        let rows = connection.read(&sql::REPLAY, &parameters).await?;
+        let replayed = match rows.first() {
+            Some(row) => answers::complete(&connection, scope, cells::replayed(row)?).await?,
+            None => None,
+        };
+        let seen = match replayed {
+            Some(seen) => seen,
+            None => super::batches::load(&connection, scope).await?,
+        };
+        connection.release();
+        Ok(seen)
     }
 }
 
@@ -149,56 +161,38 @@ async fn begin_once(
         Ok(begun) => return Ok(Some(begun)),
         Err(connection) => connection,
     };
-    // Both now, so that a connection's first settlement is as quick as the others.
-    let (ready, settle) =
-        join(connection.ready(&sql::INSERT_OR_LOAD), connection.ready(&sql::SETTLE)).await;
-    let (ready, settle) = (ready?, settle?);
-    let cells: Cells<Span> = Cells::of(Row::of(offer));
-    let (org, key) = (scope.org.as_str(), scope.key.as_str());
-    let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
-    parameters.extend(cells.all());
-    let (bound, unbound) = (lock_wait(wait), &core.phrases.lock_timeout);
-    parameters.extend([&bound as Cell<'_>, unbound]);
-    let otherwise = core.begins_otherwise.load(Ordering::Relaxed);
-    let begin = if otherwise { core.phrases.begin } else { BEGIN_PLAINLY };
-    // First polled in this order, they are sent in this order, without waiting for one another.
-    let work = join3(
-        connection.batch_execute(begin),
-        connection.run(&ready, &parameters),
-        connection.batch_execute(&core.phrases.savepoint),
-    );
-    let limit = ANSWER_TIME_MAX.saturating_add(wait);
-    let (begun, claimed, after) = within(limit, Phase::BeforeCommit, work).await?;
-    let rows = match begun.and(claimed) {
-        Ok(rows) => rows,
+    // Now, so that a connection's first settlement is as quick as the others.
+    let settle = connection.ready(&sql::SETTLE).await?;
+    let offered = match offered(core, &connection, scope, offer, wait).await {
+        Ok(offered) => offered,
         Err(error) => {
-            let error = before_commit(error);
             // Also after a deadlock or a refused begin: the connection is good, its state is not.
             connection.roll_back().await;
-            return if error.kind() == Kind::LockTimeout {
-                Ok(Some(Begun::Busy))
-            } else {
-                Err(error)
-            };
+            return Err(error);
         }
     };
-    after.map_err(before_commit)?;
-    let open = |connection, started| Open {
+    let open = |connection, started, hold| Open {
         connection: Arc::new(connection),
         core: core.clone(),
         started,
         settle: Some(settle),
+        hold,
     };
-    if let Some(row) = rows.first() {
-        let isolation: &str = row.try_get(1).map_err(|_| failure::column())?;
-        if isolation != ISOLATION {
-            // From here on every transaction says which one it needs.
-            core.begins_otherwise.store(true, Ordering::Relaxed);
+    match offered {
+        Offered::Stands(now) => {
+            let hold = Hold::Offered(offer.clone(), wait);
+            let seen = cells::inserted(offer, now);
+            return Ok(Some(Begun::Claimed(open(connection, now, hold), seen)));
+        }
+        Offered::Busy => {
+            connection.roll_back().await;
+            return Ok(Some(Begun::Busy));
+        }
+        Offered::Otherwise => {
             connection.roll_back().await;
             return Ok(None);
         }
-        let now = claimed_at(core, &connection, row).await?;
-        return Ok(Some(Begun::Claimed(open(connection, now), cells::inserted(offer, now))));
+        Offered::There => {}
     }
     match reload(&connection, scope).await? {
         Found::Nothing(_) => {
@@ -206,7 +200,7 @@ async fn begin_once(
             Ok(None)
         }
         found @ Found::Row { .. } => match answers::complete(&connection, scope, found).await? {
-            Some(seen) => Ok(Some(Begun::Found(open(connection, seen.now), seen))),
+            Some(seen) => Ok(Some(Begun::Found(open(connection, seen.now, Hold::None), seen))),
             None => {
                 connection.roll_back().await;
                 Ok(None)
@@ -215,18 +209,10 @@ async fn begin_once(
     }
 }
 
-/// The moment of a claim that stands, in a transaction whose commit will be kept.
-async fn claimed_at(
-    core: &Core,
-    connection: &Connection,
-    row: &tokio_postgres::Row,
-) -> Result<Time, StoreError> {
+/// The clock of a transaction that has just begun.
+fn clock(rows: &[tokio_postgres::Row]) -> Result<Time, StoreError> {
+    let row = rows.first().ok_or_else(failure::missing)?;
     let now: Moment = row.try_get(0).map_err(|_| failure::column())?;
-    let kept: &str = row.try_get(2).map_err(|_| failure::column())?;
-    if let Some(words) = core.phrases.make_durable(kept) {
-        let set = connection.batch_execute(&words);
-        within(ANSWER_TIME_MAX, Phase::BeforeCommit, set).await?.map_err(before_commit)?;
-    }
     Ok(Time::from_micros(now.0))
 }
 
@@ -241,32 +227,8 @@ impl Open {
         Tx { connection: self.connection.clone() }
     }
 
-    /// The connection for ourselves alone. Where a handler has kept a [`Tx`], its statements would
-    /// run behind the commit, so the session is ended, which rolls back.
-    async fn alone(self) -> Result<Connection, StoreError> {
-        match Arc::try_unwrap(self.connection) {
-            Ok(connection) => Ok(connection),
-            Err(shared) => {
-                // Rolled back first: to end one's own session is a statement like any other.
-                let end = "rollback; select pg_terminate_backend(pg_backend_pid())";
-                let ended = shared.batch_execute(end);
-                let _ = within(ANSWER_TIME_MAX, Phase::BeforeCommit, ended).await;
-                Err(StoreError::new(
-                    Kind::Misused,
-                    "the handler kept its transaction beyond its end; nothing was committed; drop every Tx before the handler returns",
-                ))
-            }
-        }
-    }
-}
-
-impl OpenTransaction for Open {
-    async fn reclaim(
-        &mut self,
-        scope: &Scope,
-        seen: &Record,
-        next: &Record,
-    ) -> Result<Swap, StoreError> {
+    /// Takes a free row by compare-and-set.
+    async fn take(&self, scope: &Scope, seen: &Record, next: &Record) -> Result<Swap, StoreError> {
         check_swap(seen, next)?;
         let connection = &self.connection;
         let ready = connection.ready(&sql::SWAP).await?;
@@ -294,9 +256,77 @@ impl OpenTransaction for Open {
         Ok(Swap::Written)
     }
 
-    async fn undo(&mut self) -> Result<(), StoreError> {
-        let undo = self.connection.batch_execute(&self.core.phrases.undo);
-        within(ANSWER_TIME_MAX, Phase::BeforeCommit, undo).await?.map_err(before_commit)
+    /// Rolls everything back, if the transaction is the one that was begun.
+    async fn roll_back_all(&self) -> Result<(), StoreError> {
+        let connection = &self.connection;
+        let started = Moment(self.started.micros());
+        let parameters: [Cell<'_>; 1] = [&started];
+        // Not prepared: in a transaction in which a statement failed, nothing can be.
+        let still_open = connection.run_once(&sql::STILL_OPEN, &parameters);
+        let work = join(still_open, connection.batch_execute("rollback"));
+        let (still_open, ended) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
+        ended.map_err(before_commit)?;
+        let Err(error) = still_open else { return Ok(()) };
+        failure::may_roll_back(error.code().map(|code| code.code()))
+            .unwrap_or_else(|| Err(before_commit(error)))
+    }
+
+    /// The connection for ourselves alone. Where a handler has kept a [`Tx`], its statements would
+    /// run behind the commit, so the session is ended, which rolls back.
+    async fn alone(self) -> Result<Connection, StoreError> {
+        match Arc::try_unwrap(self.connection) {
+            Ok(connection) => Ok(connection),
+            Err(shared) => Err(kept_beyond_its_end(&shared).await),
+        }
+    }
+}
+
+impl OpenTransaction for Open {
+    async fn reclaim(
+        &mut self,
+        scope: &Scope,
+        seen: &Record,
+        next: &Record,
+    ) -> Result<Swap, StoreError> {
+        let swap = self.take(scope, seen, next).await?;
+        if matches!(swap, Swap::Written) {
+            self.hold = Hold::Taken(seen.clone(), next.clone());
+        }
+        Ok(swap)
+    }
+
+    async fn undo(&mut self, scope: &Scope) -> Result<(), StoreError> {
+        if Arc::get_mut(&mut self.connection).is_none() {
+            return Err(kept_beyond_its_end(&self.connection).await);
+        }
+        match std::mem::replace(&mut self.hold, Hold::None) {
+            Hold::None => self.roll_back_all().await,
+            // In one go, so that the key is free for no longer than the server needs for the next message.
+            Hold::Offered(offer, wait) => {
+                let offered = offered(&self.core, &self.connection, scope, &offer, wait);
+                let (rolled_back, offered) = join(self.roll_back_all(), offered).await;
+                rolled_back?;
+                match offered? {
+                    Offered::Stands(now) => self.started = now,
+                    Offered::There | Offered::Busy | Offered::Otherwise => {
+                        return Err(failure::taken_meanwhile());
+                    }
+                }
+                Ok(())
+            }
+            Hold::Taken(seen, next) => {
+                self.roll_back_all().await?;
+                let ready = self.connection.ready(&sql::CLOCK).await?;
+                let begin = self.connection.batch_execute(&self.core.phrases.begin_durably);
+                let work = join(begin, self.connection.run(&ready, &[]));
+                let (begun, rows) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
+                self.started = clock(&begun.and(rows).map_err(before_commit)?)?;
+                match self.take(scope, &seen, &next).await? {
+                    Swap::Written => Ok(()),
+                    Swap::Changed(_) => Err(failure::taken_meanwhile()),
+                }
+            }
+        }
     }
 
     async fn settle(
@@ -336,6 +366,7 @@ impl OpenTransaction for Open {
                 None => Ok(()),
             }
         };
+        // First polled in this order, they are sent in this order, without waiting for one another.
         let work =
             join3(put, connection.run(&ready, &parameters), connection.batch_execute("commit"));
         let (put, written, committed) = within(ANSWER_TIME_MAX, Phase::Commit, work).await?;
@@ -351,7 +382,7 @@ impl OpenTransaction for Open {
                 connection.release();
                 Ok(())
             }
-            Err(error) => Err(not_committed(connection, &error)),
+            Err(error) => Err(not_committed(connection, &error).await),
         }
     }
 
@@ -371,7 +402,7 @@ impl OpenTransaction for Open {
                 connection.release();
                 Ok(())
             }
-            Err(error) => Err(not_committed(connection, &error)),
+            Err(error) => Err(not_committed(connection, &error).await),
         }
     }
 
@@ -382,6 +413,18 @@ impl OpenTransaction for Open {
     }
 }
 
+/// A handler has kept its [`Tx`]: whatever it still runs would run outside of its transaction.
+async fn kept_beyond_its_end(connection: &Connection) -> StoreError {
+    // Rolled back first: to end one's own session is a statement like any other.
+    let end = "rollback; select pg_terminate_backend(pg_backend_pid())";
+    let ended = connection.batch_execute(end);
+    let _ = within(ANSWER_TIME_MAX, Phase::BeforeCommit, ended).await;
+    StoreError::new(
+        Kind::Misused,
+        "the handler kept its transaction beyond its end; nothing was committed; drop every Tx before the handler returns",
+    )
+}
+
 /// The last statement before the commit failed. While the server says so itself, the commit behind
 /// it committed nothing.
 async fn not_settled(connection: Connection, error: &tokio_postgres::Error) -> StoreError {
@@ -390,19 +433,20 @@ async fn not_settled(connection: Connection, error: &tokio_postgres::Error) -> S
     };
     // The commit has ended the transaction already; this makes sure of it.
     connection.roll_back().await;
-    if code == "22012" {
+    if failure::shows_a_lost_claim(&code) {
         return failure::claim_lost(&code);
     }
     failure::statement(error, Phase::BeforeCommit)
 }
 
-/// The commit failed. The connection is good only if the server refused it in order.
-fn not_committed(connection: Connection, error: &tokio_postgres::Error) -> StoreError {
+/// The commit failed. The connection is good only if the server refused it in order, and then the transaction may
+/// be open still: a cancel can come before the server has begun to commit.
+async fn not_committed(connection: Connection, error: &tokio_postgres::Error) -> StoreError {
     let failure = failure::statement(error, Phase::Commit);
     if failure.may_have_committed() {
         drop(connection);
     } else {
-        connection.release();
+        connection.roll_back().await;
     }
     failure
 }

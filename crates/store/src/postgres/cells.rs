@@ -6,7 +6,7 @@ use super::failure;
 use super::value::{Day, Moment, Span};
 use crate::Seen;
 use crate::error::StoreError;
-use crate::row::Row;
+use crate::row::{DONE, Row};
 use samekey_core::record::Record;
 use samekey_core::time::Time;
 use tokio_postgres::types::{FromSqlOwned, ToSql};
@@ -258,6 +258,29 @@ pub(crate) fn found(result: &tokio_postgres::Row, first: usize) -> Result<Found,
         answer_body: reader.get(21)?,
     };
     Ok(Found::Row { row: Box::new(row), answer_day: reader.get(22)?, now })
+}
+
+/// Reads the columns of `replay.sql`.
+pub(crate) fn replayed(result: &tokio_postgres::Row) -> Result<Found, StoreError> {
+    let reader = Reader { result, first: 0 };
+    let row = Row {
+        fence: reader.get(1)?,
+        holder: reader.get(2)?,
+        revision: reader.get(3)?,
+        keep_until: reader.get::<Moment>(4)?.0,
+        state: DONE.to_owned(),
+        since: reader.micros(5)?,
+        request_version: reader.get(6)?,
+        request_sha: reader.get(7)?,
+        frame_sha: reader.get(8)?,
+        principal_sha: reader.get(9)?,
+        answer_status: reader.get(10)?,
+        answer_headers: reader.get(11)?,
+        answer_body: reader.get(12)?,
+        ..Row::default()
+    };
+    let now = Time::from_micros(reader.get::<Moment>(0)?.0);
+    Ok(Found::Row { row: Box::new(row), answer_day: reader.get(13)?, now })
 }
 
 struct Reader<'a> {

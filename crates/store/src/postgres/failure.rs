@@ -1,8 +1,8 @@
 //! From what the driver says to what leaves this crate.
 
 pub(crate) use crate::sqlstate::{
-    Phase, came_and_went, claim_lost, column, lost, missing, no_free_connection, not_connected,
-    timed_out,
+    Phase, came_and_went, claim_lost, column, lost, may_roll_back, missing, no_free_connection,
+    not_connected, shows_a_lost_claim, taken_meanwhile, timed_out,
 };
 
 use crate::error::{Kind, StoreError};

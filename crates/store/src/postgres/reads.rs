@@ -32,7 +32,7 @@ fn get<T: FromSqlOwned>(row: &Row, column: usize) -> Result<T, StoreError> {
 }
 
 fn org(text: &str) -> Result<Org, StoreError> {
-    Org::new(text).map_err(|_| damaged("org_id"))
+    Org::stored(text).map_err(|_| damaged("org_id"))
 }
 
 fn key(text: &str) -> Result<Key, StoreError> {

@@ -57,6 +57,9 @@ pub(crate) static INSERT_OR_LOAD: Sql = sql!(
 /// Shows a key's row and the clock; the clock alone where there is no row.
 pub(crate) static LOAD: Sql = sql!("load", TEXT, TEXT);
 
+/// Shows a finished row with its answer.
+pub(crate) static REPLAY: Sql = sql!("replay", TEXT, TEXT);
+
 /// Replaces a row within the caller's transaction if it is as it was seen.
 pub(crate) static SWAP: Sql = sql!(
     "swap",

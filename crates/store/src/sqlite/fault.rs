@@ -2,7 +2,7 @@
 //! them leaves; the code does, and the name of a constraint of our own.
 
 use crate::error::{Kind, StoreError};
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "the driver's enum is open")]
 /// Keeps the kind and the result code, and drops SQLite's own words.
@@ -44,6 +44,11 @@ fn of_code(failure: rusqlite::ffi::Error, message: Option<&str>) -> StoreError {
         ErrorCode::ReadOnly => (
             Kind::ReadOnly,
             "the database file can only be read; give this process the right to write it and its directory",
+        ),
+        // The index of the log is a file of its own; it grows before anything is written.
+        ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => (
+            Kind::Full,
+            "there is no room left for a file beside the database file; make room, then try again",
         ),
         ErrorCode::CannotOpen => (
             Kind::Unreachable,
@@ -126,7 +131,6 @@ pub(super) fn of_commit(error: rusqlite::Error) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rusqlite::ffi;
 
     fn failure(code: i32, message: &str) -> rusqlite::Error {
         rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(message.to_owned()))
@@ -152,6 +156,17 @@ mod tests {
             let text = StoreError::from(failure(275, message)).to_string();
             assert!(!text.contains("card") && !text.contains("4111"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_full_disk_is_told_as_one_wherever_it_is_noticed() {
+        for code in [ffi::SQLITE_FULL, ffi::SQLITE_IOERR_SHMSIZE] {
+            let full = StoreError::from(failure(code, "disk I/O error"));
+            assert_eq!(full.kind(), Kind::Full);
+            assert!(full.to_string().contains("no room left"), "{full}");
+        }
+        let other = StoreError::from(failure(ffi::SQLITE_IOERR_READ, "disk I/O error"));
+        assert_eq!(other.kind(), Kind::Unreachable);
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub(super) fn orgs(
     let rows = statement.query_map(params![route, after, limit.min(LIST_PAGE_MAX)], |row| {
         row.get::<_, String>(0)
     })?;
-    rows.map(|org| Org::new(&org?).map_err(|_| damaged("org_id"))).collect()
+    rows.map(|org| Org::stored(&org?).map_err(|_| damaged("org_id"))).collect()
 }
 
 /// Keys of a route and organisation that are due, by the host's clock.

@@ -210,7 +210,7 @@ fn seen(row: Row, now: Time) -> Result<Seen, StoreError> {
 }
 
 pub(super) fn scope_of(org: &str, key: &str) -> Result<Scope, StoreError> {
-    match (Org::new(org), Key::new(key)) {
+    match (Org::stored(org), Key::new(key)) {
         (Ok(org), Ok(key)) => Ok(Scope { org, key }),
         (Err(_), _) | (_, Err(_)) => Err(StoreError::new(
             crate::Kind::Damaged,

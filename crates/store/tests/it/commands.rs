@@ -16,7 +16,7 @@ use samekey_store::outbox::{Action, AttemptNote, Command, CommandId};
 use std::time::Duration;
 
 pub fn org(name: &str) -> Org {
-    Org::new(name).expect("an org")
+    Org::stored(name).expect("an org")
 }
 
 pub fn id(number: u32) -> CommandId {

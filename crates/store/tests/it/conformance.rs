@@ -39,6 +39,7 @@ macro_rules! conformance {
             a_swap_needs_owner_fence_and_revision,
             a_swap_never_inserts,
             what_no_machine_says_is_refused,
+            b25_a_running_row_without_a_lease_is_not_written,
             s15_the_sweep_takes_what_is_finished_and_over,
             s15_open_records_are_never_swept,
             the_sweep_goes_by_batches,
@@ -209,6 +210,26 @@ pub async fn what_no_machine_says_is_refused<L: Ledger, A: Aging>(ledger: &Arc<L
         assert_eq!(refusal.kind(), Kind::Misused);
     }
     assert_eq!(stands(&**ledger, &scope).await, seen.record);
+}
+
+/// Its owner would be taken over as soon as it began, and two would run.
+pub async fn b25_a_running_row_without_a_lease_is_not_written<L: Ledger, A: Aging>(
+    ledger: &Arc<L>,
+    _: &A,
+) {
+    let scope = scope("org", "key");
+    let without = |mut record: Record| {
+        let State::Running(running) = &mut record.state else { panic!("it does not run") };
+        running.lease_ends = running.since;
+        record
+    };
+    let refused = ledger.insert_or_load(&scope, &without(offer(1)), &intent()).await;
+    assert_eq!(refused.expect_err("a refusal").kind(), Kind::Misused);
+    assert_eq!(stands(&**ledger, &scope).await, Record::ABSENT);
+    let seen = claimed(&**ledger, &scope, 1).await;
+    let next = without(after(&seen.record, seen.record.state.clone()));
+    let refused = ledger.swap(&scope, &seen.record, &next).await.expect_err("a refusal");
+    assert_eq!((refused.kind(), stands(&**ledger, &scope).await), (Kind::Misused, seen.record));
 }
 
 pub async fn s15_the_sweep_takes_what_is_finished_and_over<L: Ledger, A: Aging>(

@@ -8,6 +8,7 @@ mod opening;
 pub mod outbox;
 mod plans;
 mod proxy;
+mod refusals;
 mod secrets;
 mod unknown;
 

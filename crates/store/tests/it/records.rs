@@ -16,7 +16,7 @@ pub const MINUTE: Duration = Duration::from_secs(60);
 pub const HOUR: Duration = Duration::from_secs(3600);
 
 pub fn scope(org: &str, key: &str) -> Scope {
-    Scope { org: Org::new(org).expect("an org"), key: Key::new(key).expect("a key") }
+    Scope { org: Org::stored(org).expect("an org"), key: Key::new(key).expect("a key") }
 }
 
 pub fn owner(number: u8) -> Owner {

@@ -43,13 +43,13 @@ fn review(now: Time) -> State {
 }
 
 async fn due<L: Ledger>(ledger: &L, route: &str, org: &str, limit: u32) -> Vec<String> {
-    let org = Org::new(org).expect("an org");
+    let org = Org::stored(org).expect("an org");
     let keys: Vec<Key> = ledger.due(route, &org, limit).await.expect("an answer");
     keys.iter().map(|key| key.as_str().to_owned()).collect()
 }
 
 async fn orgs<L: Ledger>(ledger: &L, route: &str, after: Option<&str>, limit: u32) -> Vec<String> {
-    let after = after.map(|org| Org::new(org).expect("an org"));
+    let after = after.map(|org| Org::stored(org).expect("an org"));
     let orgs = ledger.orgs_with_open(route, after.as_ref(), limit).await.expect("an answer");
     orgs.iter().map(|org| org.as_str().to_owned()).collect()
 }

@@ -90,7 +90,7 @@ async fn a_refusal_takes_the_effect_back_and_a_free_row_is_taken_again() {
     let (mut open, seen) = claim(&ledger, "key").await;
     open.connection().execute(PAY).await.unwrap();
     open.connection().execute("insert into payments values (null)").await.unwrap_err();
-    open.undo().await.unwrap();
+    open.undo(&key).await.unwrap();
     let free = after(&seen.record, State::Free);
     open.settle(&key, &seen.record, &free).await.unwrap();
     assert_eq!(fixture.number("select count(*) from payments").await, 0);
@@ -181,7 +181,7 @@ async fn p09_p34_savepoints_and_settings_are_those_of_the_other_driver() {
     assert_eq!(found, "on");
     open.connection().execute(PAY).await.unwrap();
     open.connection().execute("savepoint samekey_handler").await.unwrap();
-    open.undo().await.unwrap();
+    open.undo(&key).await.unwrap();
     open.settle(&key, &seen.record, &finished(&seen)).await.unwrap();
     assert_eq!(fixture.number("select count(*) from payments").await, 0);
     let mut open = ledger.begin_unkeyed().await.unwrap();

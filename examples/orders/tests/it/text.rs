@@ -3,6 +3,7 @@
 use super::client::send;
 use super::on_both;
 use super::program::{Database, Which};
+use samekey_sim::process::END_BOUND;
 
 on_both!(
     the_text_at_the_start_is_true,
@@ -105,6 +106,38 @@ async fn its_lesson_in_a_paid_order_is_true(which: Which) {
     let id = placed.header("location").unwrap().strip_prefix("/orders/").unwrap();
     let paid = super::paid::ended(shop.address, "alpha", id).await;
     assert_eq!((paid["state"].as_str(), lab.counts().payments), (Some("succeeded"), 1));
+}
+
+/// Whoever starts it has a terminal of 80 columns, and whoever keeps its log a file.
+#[tokio::test(flavor = "multi_thread")]
+async fn its_lines_fit_a_terminal_and_its_log_has_no_colours() {
+    let database = Database::fresh(Which::Sqlite).await;
+    for counterparty in ["answers", "dedups", "opaque"] {
+        for token in [&[][..], &["--token", "SECRET-TOKEN=acme"]] {
+            let flags = [&["--counterparty", counterparty][..], token].concat();
+            let mut shop = database.serve(&flags);
+            shop.process
+                .wait_for_line("its last words", |line| {
+                    line.contains("how it stands").then_some(())
+                })
+                .unwrap();
+            let text = shop.process.stdout();
+            let wide = text.lines().find(|line| line.chars().count() > 80);
+            assert_eq!(wide, None, "{counterparty}: {text}");
+        }
+    }
+    // A provider that takes nothing for now is worth a warning.
+    const AWAY: &str = r#"{"rules": [{"process": "never", "answer": {"status": 429,
+        "body": {"text": "{\"error\": \"not_now\"}"}}}]}"#;
+    let lab = super::provider::lab(AWAY).await;
+    let shop = database.serve(&["--provider", &lab.url("")]);
+    let body = r#"{"order_id": "ORD-1", "amount": 1}"#;
+    let told = super::client::pay(shop.address, "alpha-token", "k", body).await;
+    assert_eq!(told.status, 503, "{told:?}");
+    shop.process.terminate().unwrap();
+    let log = shop.process.wait(END_BOUND).unwrap().stderr;
+    assert!(log.contains("takes no payments from this service"), "{log}");
+    assert!(!log.contains('\x1b'), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::bugs::planted;
 use crate::postgres::sql::Sql;
+use crate::postgres::value::Span;
 use std::sync::OnceLock;
 
 /// Looks whether there is a row, and begins without claiming one where there is none.
@@ -16,13 +17,15 @@ pub(super) async fn look_up_first(
         return Ok(Err(connection));
     }
     let Found::Nothing(now) = reload(&connection, scope).await? else { return Ok(Err(connection)) };
-    connection
-        .batch_execute(&format!("{}; {}", core.phrases.begin_durably, core.phrases.savepoint))
-        .await
-        .map_err(before_commit)?;
+    connection.batch_execute(&core.phrases.begin_durably).await.map_err(before_commit)?;
     let seen = cells::inserted(offer, now);
-    let open =
-        Open { connection: Arc::new(connection), core: core.clone(), started: now, settle: None };
+    let open = Open {
+        connection: Arc::new(connection),
+        core: core.clone(),
+        started: now,
+        settle: None,
+        hold: Hold::None,
+    };
     Ok(Ok(Begun::Claimed(open, seen)))
 }
 

@@ -39,7 +39,7 @@ pub(super) async fn now(core: &Core) -> Result<Time, StoreError> {
 }
 
 fn org_of(row: &Row, column: usize) -> Result<Org, StoreError> {
-    Org::new(&get::<String>(row, column)?).map_err(|_| damaged("org_id"))
+    Org::stored(&get::<String>(row, column)?).map_err(|_| damaged("org_id"))
 }
 
 pub(super) async fn command_of(

@@ -30,7 +30,7 @@ const SWEEP: [&str; 4] = [
 ];
 
 fn org_of(text: &str) -> Result<Org, StoreError> {
-    Org::new(text).map_err(|_| damaged("org_id"))
+    Org::stored(text).map_err(|_| damaged("org_id"))
 }
 
 pub(super) fn orgs_with_due(

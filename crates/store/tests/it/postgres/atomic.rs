@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const WAIT: Duration = Duration::from_millis(200);
-const PAY: &str = "insert into payments values (7)";
+pub const PAY: &str = "insert into payments values (7)";
 
-async fn with_payments() -> Fixture {
+pub async fn with_payments() -> Fixture {
     let fixture = Fixture::new().await;
     fixture.execute("create table payments (amount bigint not null)").await;
     fixture
 }
 
-async fn payments(fixture: &Fixture) -> i64 {
+pub async fn payments(fixture: &Fixture) -> i64 {
     fixture.number("select count(*) from payments").await
 }
 
-async fn claim(ledger: &PostgresLedger, key: &Scope, number: u8) -> (Open, Seen) {
+pub async fn claim(ledger: &PostgresLedger, key: &Scope, number: u8) -> (Open, Seen) {
     match ledger.begin(key, &offer(number), WAIT).await.unwrap() {
         Begun::Claimed(open, seen) => (open, seen),
         Begun::Found(..) => panic!("found"),
@@ -39,7 +39,7 @@ async fn find(ledger: &PostgresLedger, key: &Scope) -> (Open, Seen) {
     }
 }
 
-fn finished(seen: &Seen) -> Record {
+pub fn finished(seen: &Seen) -> Record {
     after(&seen.record, done(seen.now, 1))
 }
 
@@ -79,21 +79,6 @@ async fn the_row_says_what_the_machine_decided_in_the_databases_time() {
 }
 
 #[tokio::test]
-async fn a_refusal_takes_the_effect_back_and_keeps_the_answer() {
-    let fixture = with_payments().await;
-    let key = scope("org", "key");
-    let (mut open, seen) = claim(&fixture.ledger, &key, 1).await;
-    open.tx().execute(PAY, &[]).await.unwrap();
-    // Also after a statement that failed.
-    open.tx().execute("insert into payments values (null)", &[]).await.unwrap_err();
-    open.undo().await.unwrap();
-    let next = finished(&seen);
-    open.settle(&key, &seen.record, &next).await.unwrap();
-    assert_eq!(payments(&fixture).await, 0);
-    assert_eq!(fixture.ledger.load(&key).await.unwrap().record, next);
-}
-
-#[tokio::test]
 async fn t48_the_lock_timeout_covers_the_claim_only() {
     let fixture = with_payments().await;
     let timeout = async |open: &Open| -> String {
@@ -102,7 +87,7 @@ async fn t48_the_lock_timeout_covers_the_claim_only() {
     let key = scope("org", "key");
     let (mut open, seen) = claim(&fixture.ledger, &key, 1).await;
     assert_eq!(timeout(&open).await, "0");
-    open.undo().await.unwrap();
+    open.undo(&key).await.unwrap();
     assert_eq!(timeout(&open).await, "0");
     open.settle(&key, &seen.record, &freed(&seen)).await.unwrap();
     let (mut open, seen) = find(&fixture.ledger, &key).await;
@@ -211,7 +196,7 @@ async fn a_free_row_is_taken_by_one() {
 
     // What is undone is not the claim.
     one.tx().execute(PAY, &[]).await.unwrap();
-    one.undo().await.unwrap();
+    one.undo(&key).await.unwrap();
     let taken = Seen { record: next, now: seen.now };
     one.settle(&key, &taken.record, &finished(&taken)).await.unwrap();
     assert_eq!(payments(&fixture).await, 0);
@@ -408,23 +393,6 @@ async fn a_large_answer_comes_back_to_the_byte() {
     }
 }
 
-/// A savepoint hides an earlier one of the same name. Ours must not be hidden by a handler's: what it had
-/// written before would survive its refusal.
-#[tokio::test]
-async fn p09_a_handlers_savepoints_do_not_hide_ours() {
-    let fixture = with_payments().await;
-    let key = scope("org", "key");
-    let (mut open, seen) = claim(&fixture.ledger, &key, 1).await;
-    open.tx().execute(PAY, &[]).await.unwrap();
-    open.tx().batch_execute("savepoint samekey_handler").await.unwrap();
-    open.tx().execute(PAY, &[]).await.unwrap();
-    open.undo().await.unwrap();
-    let next = finished(&seen);
-    open.settle(&key, &seen.record, &next).await.unwrap();
-    assert_eq!(payments(&fixture).await, 0);
-    assert_eq!(fixture.ledger.load(&key).await.unwrap().record, next);
-}
-
 /// So may the isolation level that a session begins with. A claim that finds another one begins again.
 #[tokio::test]
 async fn a_transaction_is_isolated_as_it_was_when_the_ledger_was_opened() {
@@ -462,4 +430,30 @@ async fn p34_a_transaction_is_kept_as_it_was_when_the_ledger_was_opened() {
         assert_eq!(found, expected, "{durability:?}, without a key");
         open.roll_back().await.unwrap();
     }
+}
+
+/// The table does not look at leases. Whoever reads a row that says otherwise than any machine runs nothing.
+#[tokio::test]
+async fn b25_a_running_row_without_a_lease_is_not_read() {
+    let fixture = Fixture::new().await;
+    let key = scope("org", "key");
+    let (open, seen) = claim(&fixture.ledger, &key, 1).await;
+    open.settle(&key, &seen.record, &finished(&seen)).await.unwrap();
+    for lease in ["null", "since", "since - interval '1 second'"] {
+        fixture
+            .execute(&format!(
+                "update samekey.keys
+                 set state = 'running', lease_ends = {lease}, run_ends = since + interval '1 hour',
+                     answer_status = null, answer_headers = null, answer_body = null"
+            ))
+            .await;
+        let error = fixture.ledger.load(&key).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Damaged, "{lease}");
+        let error = fixture.ledger.begin(&key, &offer(2), WAIT).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Damaged, "{lease}");
+        let faults = include_str!("../../../sql/postgres/row_faults.sql");
+        let found = fixture.outside.query(faults, &[&"", &"", &10_i64]).await.unwrap();
+        assert_eq!(found.len(), 1, "{lease}");
+    }
+    assert_eq!(fixture.idle_in_transaction().await, 0);
 }

@@ -67,7 +67,7 @@ async fn p35_a_database_of_version_1_keeps_its_open_records() {
     let pool = connect(database.url()).unwrap();
     let refused = PostgresLedger::open(pool.clone(), Options::default()).await;
     assert_eq!(refused.map(drop).map_err(|error| error.kind()), Err(Kind::Schema));
-    assert_eq!(migrate(&pool).await, Ok(2));
+    assert_eq!(migrate(&pool).await, Ok(3));
     let ledger = PostgresLedger::open(pool, Options::default()).await.unwrap();
     let fixture = Fixture { ledger: ledger.clone(), outside, database };
     what_was_open_before_is_open_still(&ledger, &fixture).await;

@@ -92,7 +92,7 @@ async fn s4_the_key_the_effect_and_the_command_are_committed_together() {
             0 => open.roll_back().await.unwrap(),
             1 => {
                 // A handler that refuses: its answer is kept, and its writes are not.
-                open.undo().await.unwrap();
+                open.undo(&key).await.unwrap();
                 open.roll_back().await.unwrap();
             }
             _ => {
@@ -404,7 +404,7 @@ async fn p35_a_database_of_version_2_gets_an_outbox() {
     let refused = refused.expect_err("a refusal");
     assert_eq!(refused.kind(), Kind::Schema);
     assert!(refused.to_string().contains("samekey migrate"), "{refused}");
-    assert_eq!(migrate(&pool).await, Ok(1));
+    assert_eq!(migrate(&pool).await, Ok(2));
     assert_eq!(migrate(&pool).await, Ok(0));
     let ledger = PostgresLedger::open(pool, Options::default()).await.unwrap();
     let key = scope("org", "key");

@@ -2,7 +2,6 @@
 
 use super::Fixture;
 use crate::records::{after, done, intent, offer, scope};
-use samekey_core::record::State;
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
 use samekey_store::postgres::{Options, PostgresLedger, connect, connect_with};
 use samekey_store::{Kind, Ledger, StoreError};
@@ -112,13 +111,11 @@ async fn t101_no_statement_error_shows_a_key_or_a_value() {
     assert_eq!(error.sqlstate(), Some("23505"));
     clean(&error);
     // 23514, with the whole row in its detail.
-    let mut record = offer(1);
-    if let State::Running(running) = &mut record.state {
-        running.lease_ends = running.since;
-    }
-    let error = fixture.ledger.insert_or_load(&key, &record, &intent()).await.unwrap_err();
+    fixture.execute("alter table samekey.keys add constraint keys_few check (fence > 1)").await;
+    let error = fixture.ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap_err();
     assert_eq!(error.sqlstate(), Some("23514"));
     clean(&error);
+    fixture.execute("alter table samekey.keys drop constraint keys_few").await;
     // 22P02, by a schema that was changed.
     fixture
         .execute("alter table samekey.keys add constraint canary check (key::integer > 0)")

@@ -70,7 +70,7 @@ fn the_schema_has_to_be_the_one_that_is_known() {
     assert_eq!(SqliteLedger::migrate(&file.address()), Ok(&[][..]), "once");
     assert!(SqliteLedger::open(&file.address()).is_ok());
 
-    let tomorrow = samekey_store::SCHEMA_VERSION + 1;
+    let tomorrow = MIGRATIONS.newest() + 1;
     let sql =
         format!("insert into samekey_migrations (number, name) values ({tomorrow}, 'of tomorrow')");
     file.raw().execute_batch(&sql).expect("a row");

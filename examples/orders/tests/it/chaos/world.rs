@@ -7,7 +7,7 @@ use super::provider::lab;
 use samekey_lab::Lab;
 use samekey_sim::history::sometimes;
 use samekey_sim::history::{
-    Activity, Answer, Attempt, Booking, Call, CallKind, Captured, EndedCommand, Evidence, History,
+    Answer, Attempt, Booking, Call, CallKind, Captured, EndedCommand, Evidence, History,
     LastAnswer, Limits, Rules, Sometimes, Violation,
 };
 use samekey_sim::proxy::http::Target;
@@ -256,7 +256,7 @@ impl World {
         }
         let watched = self.watch.take().unwrap().stop().await.unwrap();
         let (mut samples, mut sampler) = (watched.samples, watched.sampler);
-        let at_rest = at_rest(&mut sampler).await;
+        let at_rest = sampler.at_rest(BOUND).await.unwrap();
         let last = sampler.sample().await.unwrap();
         let rows = last.rows.iter().map(samekey_sim::history::SeenRow::row).collect();
         samples.push(last);
@@ -332,14 +332,8 @@ impl World {
     /// about a payment that nobody ever sent belongs to no order.
     fn calls(&self) -> Vec<Call> {
         let exchanges = self.proxy.exchanges();
-        let mut orders = HashMap::new();
-        for exchange in &exchanges {
-            let body: serde_json::Value =
-                serde_json::from_slice(&exchange.body).unwrap_or_default();
-            if let (Some(key), Some(order)) = (&exchange.key, body["order_id"].as_str()) {
-                orders.insert(key.clone(), order.to_owned());
-            }
-        }
+        let paid = exchanges.iter().filter_map(|it| Some((it.key.clone()?, it.order()?)));
+        let orders: HashMap<String, String> = paid.collect();
         let calls = exchanges.iter().filter_map(|exchange| {
             let asked = exchange.path.strip_prefix("/payments/by-");
             let (kind, key) = match asked.and_then(|asked| asked.split_once('/')).map(|by| by.1) {
@@ -384,20 +378,6 @@ impl Judged {
     /// Fails where anything is wrong, and shows the log then.
     pub fn hold(&self, what: &str) {
         assert!(self.violations.is_empty(), "{what}: {:#?}\n{}", self.violations, self.log);
-    }
-}
-
-/// Waits until no transaction is open, as a moment after the last process was killed; gives the last look.
-async fn at_rest(sampler: &mut Sampler) -> Activity {
-    let deadline = Instant::now() + BOUND;
-    loop {
-        // A connection of before the database's death fails once.
-        match sampler.activity().await {
-            Ok(activity) if activity.transactions.is_empty() => return activity,
-            Ok(activity) if Instant::now() > deadline => return activity,
-            Err(failure) if Instant::now() > deadline => panic!("{failure}"),
-            Ok(_) | Err(_) => tokio::time::sleep(POLL).await,
-        }
     }
 }
 
