@@ -127,7 +127,7 @@ impl Prepared {
             }
             Enqueued::Found(..) => Err(Error::new(
                 Kind::OtherContent,
-                "this business action is in the outbox already, with another request; one action has one content: for another one use another business reference",
+                "this business action has a command already, with another request; one action has one content: look at `samekey commands list`, and for another one use another business reference",
             )),
         }
     }

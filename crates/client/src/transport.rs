@@ -27,9 +27,10 @@ pub(crate) use tls::config as tls_config;
 pub use wait::retry_after;
 
 use crate::address::{Base, Reach};
-use bytes::Bytes;
+use bytes::{Buf, Bytes, BytesMut};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
+use http_body_util::BodyExt;
 use samekey_core::delivery::Reason;
 use samekey_core::outcome::{NotRun, Outcome};
 use std::fmt;
@@ -192,6 +193,23 @@ pub enum IncomingBody {
     TooLarge,
     /// It broke off or did not come in time.
     Lost,
+}
+
+impl IncomingBody {
+    /// Reads a body to its end, or as far as it is kept.
+    pub(crate) async fn read<B: http_body::Body>(body: B) -> IncomingBody {
+        let mut body = pin!(body);
+        let mut bytes = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return IncomingBody::Lost };
+            let Ok(mut data) = frame.into_data() else { continue };
+            if bytes.len().saturating_add(data.remaining()) > ANSWER_BYTES_MAX {
+                return IncomingBody::TooLarge;
+            }
+            bytes.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+        }
+        IncomingBody::Whole(bytes.freeze())
+    }
 }
 
 impl fmt::Debug for IncomingBody {

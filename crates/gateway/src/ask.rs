@@ -19,9 +19,13 @@ pub(crate) use status::StatusUrl;
 
 use crate::config::RouteSettings;
 use crate::service::Front;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use samekey::{Ask, BoxError, Finding, Question};
 use samekey_client::http_counterparty::Credential;
 use std::sync::Arc;
+
+/// What stays as it is in a filled blank: the unreserved characters of RFC 3986.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Who is asked on a route.
 #[derive(Clone, Debug)]

@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use samekey::{
     BoxError, Call, Caller, External, Outcome, Problem, Reason, Response, header as keys,
 };
+use samekey_core::fingerprint::json::Canonical;
 use samekey_core::key::{Key, Org};
 use samekey_store::Ledger;
 use serde_json::Value;
@@ -162,8 +163,13 @@ fn is_of_us(answer: &Answer, route: &RouteSettings) -> bool {
 /// Whether this could say that the key is open at the upstream: by a 409 of another samekey, or by the
 /// mark that the route declares.
 fn may_be_pending(answer: &Answer, route: &RouteSettings) -> bool {
-    let marked = route.in_progress.as_ref().is_some_and(|mark| mark.status == answer.status());
-    (answer.status() == StatusCode::CONFLICT && is_problem(answer.headers())) || marked
+    (answer.status() == StatusCode::CONFLICT && is_problem(answer.headers()))
+        || may_be_marked(route.in_progress.as_ref(), answer.status())
+}
+
+/// Whether an answer of this status could have the mark.
+pub(crate) fn may_be_marked(mark: Option<&Mark>, status: StatusCode) -> bool {
+    mark.is_some_and(|mark| mark.status == status)
 }
 
 async fn pending_or_final(answer: Answer, mark: Option<&Mark>) -> Result<Outcome, BoxError> {
@@ -201,10 +207,17 @@ pub(crate) fn pending(
     head: &http::response::Parts,
     mark: Option<&Mark>,
 ) -> Option<Pending> {
-    let Ok(document) = serde_json::from_slice::<Value>(document) else {
-        // What may be the mark and cannot be read is no answer either.
-        return mark.filter(|mark| mark.status == head.status).map(|_| Pending::Unclear);
-    };
+    let said = said(document, head, mark);
+    if Canonical::read(document).is_some() {
+        return said;
+    }
+    // What may be the mark and cannot be read is no answer either. Nor is what has a member twice: readers
+    // disagree on which one counts.
+    (said.is_some() || may_be_marked(mark, head.status)).then_some(Pending::Unclear)
+}
+
+fn said(document: &[u8], head: &http::response::Parts, mark: Option<&Mark>) -> Option<Pending> {
+    let document: Value = serde_json::from_slice(document).ok()?;
     let is_marked = mark.filter(|mark| mark.status == head.status).is_some_and(|mark| {
         let found = document.pointer(&mark.pointer);
         found.is_some_and(|found| {
@@ -316,6 +329,13 @@ mod tests {
             (422, r#"{"code":"samekey.in-progress"}"#, None),
             (409, r#"{"code":"card_declined"}"#, None),
             (409, r#"{"status":409}"#, None),
+            // Which of the two counts is nobody's to say.
+            (
+                409,
+                r#"{"code":"card_declined","code":"samekey.in-progress"}"#,
+                Some(Pending::Unclear),
+            ),
+            (409, r#"{"code":"card_declined","code":"card_expired"}"#, None),
             (409, "[]", None),
             (409, "", None),
         ] {

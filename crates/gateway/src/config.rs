@@ -132,10 +132,14 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// How it is spoken to.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.is_secure { "https" } else { "http" }
+    }
+
     /// Its address as a URL.
     fn base_url(&self) -> String {
-        let scheme = if self.is_secure { "https" } else { "http" };
-        format!("{scheme}://{}", self.authority)
+        format!("{}://{}", self.scheme(), self.authority)
     }
 }
 
@@ -178,7 +182,8 @@ impl Settings {
         let top = Section::new(source, "", parsed, &KEYS)?;
         let target = upstream(&top, overrides)?;
         let upstream_http = tls::protocol(&top)?;
-        let routes = routes(&top, &target)?;
+        let identity = tenants::identity(&top)?;
+        let routes = routes(&top, &target, &identity)?;
         let settings = Settings {
             upstream_tls: tls::towards_upstream(&top, &target, upstream_http)?,
             upstream_http,
@@ -193,7 +198,7 @@ impl Settings {
                 .or(top.text("database")?.map(str::to_owned))
                 .unwrap_or_else(|| DATABASE_DEFAULT.to_owned()),
             limits: limits(&top)?,
-            identity: tenants::identity(&top)?,
+            identity,
             on_repeat: top
                 .choice(
                     "repeats",
@@ -266,13 +271,16 @@ impl Settings {
     }
 }
 
-fn routes(top: &Section<'_>, target: &Target) -> Result<Vec<RouteSettings>, Error> {
+fn routes(
+    top: &Section<'_>,
+    target: &Target,
+    identity: &Identity,
+) -> Result<Vec<RouteSettings>, Error> {
     let url = target.base_url();
-    let usual = crate::identity::ORG_HEADER;
     let upstream = route::Named {
         url: &url,
         authorities: top.text("upstream_ca")?,
-        org_header: top.text("org_header")?.unwrap_or(usual.as_str()),
+        org_header: &identity.org_header,
     };
     let mut known = vec!["name", "path", "methods"];
     known.extend(route::POLICY_KEYS);

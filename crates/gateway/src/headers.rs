@@ -34,8 +34,26 @@ const OF_THE_WAY: [HeaderName; 5] = [
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// What else is written anew for the upstream, or says how the body is to be read.
+const WRITTEN_HERE: [HeaderName; 9] = [
+    ACCEPT_ENCODING,
+    http::header::CONTENT_ENCODING,
+    CONTENT_LENGTH,
+    http::header::CONTENT_TYPE,
+    COOKIE,
+    HOST,
+    samekey::header::IDEMPOTENCY_KEY,
+    samekey::header::IDEMPOTENT_REPLAYED,
+    VIA,
+];
 /// The name of this proxy in `Via`.
 const PSEUDONYM: &str = "samekey";
+
+/// Whether this proxy takes a header away or writes it itself, so that nothing which the settings name can
+/// travel in it.
+pub(crate) fn is_ours(name: &HeaderName) -> bool {
+    OF_ONE_CONNECTION.contains(name) || OF_THE_WAY.contains(name) || WRITTEN_HERE.contains(name)
+}
 
 /// Takes everything away that belongs to the connection on which it came, the headers that `Connection`
 /// names included.

@@ -69,6 +69,10 @@ impl Verifier {
                 return None;
             }
         };
+        // An issuer is one text (RFC 7519, section 4.1.1); the library takes a list that has ours in it.
+        if told.get("iss").is_some_and(|issuer| !issuer.is_string()) {
+            return None;
+        }
         let word = |name: &String| told.get(name).and_then(Value::as_str);
         let org = Org::new(word(&claims.org)?).ok()?;
         let principal = match &claims.principal {

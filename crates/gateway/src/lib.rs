@@ -21,6 +21,7 @@ mod command;
 mod config;
 mod document;
 mod error;
+mod file;
 mod forward;
 mod headers;
 mod identity;

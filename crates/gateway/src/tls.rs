@@ -3,14 +3,14 @@
 //! Certificate and key are read once, at the start. Early data stays off on both sides: anybody on the way
 //! may replay it.
 
+use crate::file::{self, Unread};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, InconsistentKeys, RootCertStore, ServerConfig,
 };
 use std::fmt;
-use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
@@ -209,16 +209,13 @@ fn has(text: &[u8], word: &str) -> bool {
 
 fn contents(file: &str) -> Result<Vec<u8>, String> {
     let path = Path::new(file);
-    let mut bytes = Vec::new();
-    let read = File::open(path)
-        .and_then(|opened| opened.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| unreadable(file, path.is_relative(), &error))?;
-    if u64::try_from(read).unwrap_or(u64::MAX) > PEM_BYTES_MAX {
-        return Err(format!(
-            "{file:?} has more than {PEM_BYTES_MAX} bytes; expected certificates or a key in PEM"
-        ));
-    }
-    Ok(bytes)
+    file::read(path, PEM_BYTES_MAX).map_err(|unread| match unread {
+        Unread::Is(kind) => format!("{file:?} is {kind}, expected a regular file in PEM"),
+        Unread::Larger(bytes_max) => format!(
+            "{file:?} has more than {bytes_max} bytes; expected certificates or a key in PEM"
+        ),
+        Unread::Failed(error) => unreadable(file, path.is_relative(), &error),
+    })
 }
 
 fn unreadable(file: &str, is_relative: bool, error: &io::Error) -> String {
@@ -231,8 +228,6 @@ fn unreadable(file: &str, is_relative: bool, error: &io::Error) -> String {
         format!("there is no file {file:?}")
     } else if is(ErrorKind::PermissionDenied) {
         format!("{file:?} may not be read by the user that the gateway runs as")
-    } else if is(ErrorKind::IsADirectory) {
-        format!("{file:?} is a folder; expected a file in PEM")
     } else {
         format!("{file:?} cannot be read: {error}")
     }

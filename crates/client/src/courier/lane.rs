@@ -113,12 +113,10 @@ struct Turns {
 impl Turns {
     /// Begins another round with those that had more; not for long, since others wait to be found.
     fn go_round(&mut self) -> bool {
-        let is_fresh = self.scanned.is_some_and(|at| at.elapsed() < SCAN_EVERY);
-        std::mem::swap(&mut self.now, &mut self.again);
-        self.again.clear();
-        if !is_fresh {
-            // The scan comes to them again.
-            self.now.clear();
+        let again = std::mem::take(&mut self.again);
+        // Otherwise the scan comes to them again.
+        if self.scanned.is_some_and(|at| at.elapsed() < SCAN_EVERY) {
+            self.now = again;
         }
         !self.now.is_empty()
     }

@@ -6,6 +6,7 @@ use crate::transport::{Incoming, IncomingBody};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use samekey_core::answer::{Accepted, Answered, BodyCame, Word, proves};
+use samekey_core::fingerprint::json::Canonical;
 use samekey_core::outcome::{Outcome, Speaks};
 use samekey_core::receipt::{Keep, Receipt};
 use serde_json::Value;
@@ -159,10 +160,14 @@ impl Reading {
     }
 }
 
-/// The JSON document of an answer that came whole.
+/// The JSON document of an answer that came whole; nothing where a member stands twice in it, since readers
+/// disagree on which one counts.
 pub(crate) fn document(incoming: &Incoming) -> Option<Value> {
     match &incoming.body {
-        IncomingBody::Whole(bytes) => serde_json::from_slice(bytes).ok(),
+        IncomingBody::Whole(bytes) => {
+            Canonical::read(bytes)?;
+            serde_json::from_slice(bytes).ok()
+        }
         IncomingBody::TooLarge | IncomingBody::Lost => None,
     }
 }

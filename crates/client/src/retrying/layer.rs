@@ -35,14 +35,14 @@
 
 use super::{Called, RetryingOptions, Rules};
 use crate::error::Error;
-use crate::transport::{ANSWER_BYTES_MAX, Exchange, Incoming, IncomingBody, NotSent, Phase, by};
-use bytes::{Buf, Bytes, BytesMut};
+use crate::transport::{Exchange, Incoming, IncomingBody, NotSent, Phase, by};
+use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use samekey_core::delivery::Reason;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -173,7 +173,7 @@ where
         },
         Some(Ok(answer)) => {
             let (head, body) = answer.into_parts();
-            let body = by(ends, read(body)).await.unwrap_or(IncomingBody::Lost);
+            let body = by(ends, IncomingBody::read(body)).await.unwrap_or(IncomingBody::Lost);
             Exchange::Answered(Incoming {
                 status: head.status.as_u16(),
                 headers: head.headers,
@@ -181,18 +181,4 @@ where
             })
         }
     }
-}
-
-async fn read<B: http_body::Body>(body: B) -> IncomingBody {
-    let mut body = pin!(body);
-    let mut bytes = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return IncomingBody::Lost };
-        let Ok(mut data) = frame.into_data() else { continue };
-        if bytes.len().saturating_add(data.remaining()) > ANSWER_BYTES_MAX {
-            return IncomingBody::TooLarge;
-        }
-        bytes.extend_from_slice(&data.copy_to_bytes(data.remaining()));
-    }
-    IncomingBody::Whole(bytes.freeze())
 }

@@ -1,11 +1,11 @@
 //! What a call keeps to, whoever sends its requests: one key, its limits, and what each attempt proves.
 
 use super::{AttemptSeen, Called, RetryingOptions};
+use crate::chance::chance;
 use crate::error::Error;
 use crate::http_counterparty::{KeyForm, Reading, key_value, proof_of};
 use crate::transport::Exchange;
 use http::{HeaderMap, HeaderName};
-use samekey_core::backoff::Chance;
 use samekey_core::key::Key;
 use samekey_core::lease::Owner;
 use samekey_core::outcome::Outcome;
@@ -143,15 +143,6 @@ fn new_key() -> Result<Key, Error> {
     bits[8] = (bits[8] & 0x3f) | 0x80;
     let text = samekey_store::OutboundKey::from_bytes(bits).to_string();
     Key::new(&text).map_err(|fault| Error::request(fault.to_string()))
-}
-
-/// Without random bits the least wait is taken; it still grows.
-fn chance() -> Chance {
-    let mut bits = [0; 2];
-    match getrandom::fill(&mut bits) {
-        Ok(()) => Chance::new(u16::from_be_bytes(bits)),
-        Err(_) => Chance::LEAST,
-    }
 }
 
 #[cfg(test)]

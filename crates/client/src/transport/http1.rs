@@ -2,14 +2,12 @@
 
 use super::connect::Stream;
 use super::{
-    ANSWER_BYTES_MAX, ANSWER_HEAD_BYTES_MAX, Exchange, Incoming, IncomingBody, NotSent, Outgoing,
-    Phase, by,
+    ANSWER_HEAD_BYTES_MAX, Exchange, Incoming, IncomingBody, NotSent, Outgoing, Phase, by,
 };
 use crate::address::Base;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderValue, Request, header};
-use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming as Body;
+use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use samekey_core::delivery::Reason;
@@ -73,26 +71,13 @@ async fn hear(
         Some(Ok(answer)) => answer,
     };
     let (head, body) = answer.into_parts();
-    let body = by(ends, read(body)).await.unwrap_or(IncomingBody::Lost);
+    let body = by(ends, IncomingBody::read(body)).await.unwrap_or(IncomingBody::Lost);
     Exchange::Answered(Incoming { status: head.status.as_u16(), headers: head.headers, body })
 }
 
 /// What cannot be read as an answer is an answer that cannot be understood; the rest is a lost connection.
 fn why(error: &hyper::Error) -> Reason {
     if error.is_parse() { Reason::AnswerUnclear } else { Reason::ConnectionLost }
-}
-
-async fn read(mut body: Body) -> IncomingBody {
-    let mut bytes = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return IncomingBody::Lost };
-        let Some(data) = frame.data_ref() else { continue };
-        if bytes.len().saturating_add(data.len()) > ANSWER_BYTES_MAX {
-            return IncomingBody::TooLarge;
-        }
-        bytes.extend_from_slice(data);
-    }
-    IncomingBody::Whole(bytes.freeze())
 }
 
 /// Notes whether a byte of the request was handed on. Over TLS that is before it is on the wire: then it is

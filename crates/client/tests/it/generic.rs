@@ -119,6 +119,9 @@ async fn a_success_is_one_only_in_the_words_of_the_counterparty() {
         (paid.replace("\"amount\":1200.00,", ""), "unknown: answer-unclear"),
         (paid.replace("1200.00", "null"), "unknown: answer-unclear"),
         (paid.replace("1200.00", "null").replace("eur", "USD"), "stop: found-different"),
+        // Which of the two counts is nobody's to say.
+        (paid.replace("{", "{\"status\":\"declined\","), "unknown: answer-unclear"),
+        (paid.replace("}", ",\"amount\":1200.00}"), "unknown: answer-unclear"),
         ("<html>".to_owned(), "unknown: answer-unclear"),
         ("{}".to_owned(), "unknown: answer-unclear"),
         (String::new(), "unknown: answer-unclear"),

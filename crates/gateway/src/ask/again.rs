@@ -6,7 +6,7 @@
 //! meant as a question would be a second command.
 
 use super::{is_of_credential, tell_of_credential};
-use crate::command::{Pending, pending};
+use crate::command::{Pending, may_be_marked, pending};
 use crate::config::RouteSettings;
 use crate::headers;
 use crate::service::Front;
@@ -131,23 +131,22 @@ fn said(
     if is_of_credential(status.as_u16()) {
         tell_of_credential(route.route.name(), status.as_u16());
     }
-    let may_be_marked = route.in_progress.as_ref().is_some_and(|mark| mark.status == status);
-    if may_be_marked && matches!(body, Body::TooLarge) {
-        return Finding::CannotTell;
-    }
-    if let Body::Whole(body) = &body {
-        match pending(body, &head, route.in_progress.as_ref()) {
-            None => {}
-            Some(Pending::AtWork) => return Finding::Pending,
-            Some(Pending::NotKept { status, location }) => {
-                return match StatusCode::from_u16(status) {
-                    Ok(status) => ended(status, Found::Fact { status, location }),
-                    Err(_) => Finding::CannotTell,
-                };
-            }
-            Some(Pending::OtherContent) => return Finding::Different,
-            Some(Pending::Unclear) => return Finding::CannotTell,
+    let mark = route.in_progress.as_ref();
+    let said = match &body {
+        Body::Whole(body) => pending(body, &head, mark),
+        Body::TooLarge => may_be_marked(mark, status).then_some(Pending::Unclear),
+    };
+    match said {
+        None => {}
+        Some(Pending::AtWork) => return Finding::Pending,
+        Some(Pending::NotKept { status, location }) => {
+            return match StatusCode::from_u16(status) {
+                Ok(status) => ended(status, Found::Fact { status, location }),
+                Err(_) => Finding::CannotTell,
+            };
         }
+        Some(Pending::OtherContent) => return Finding::Different,
+        Some(Pending::Unclear) => return Finding::CannotTell,
     }
     let replayed = head.headers.get(keys::IDEMPOTENT_REPLAYED);
     let is_stored = replayed.is_some_and(|value| value == "true")

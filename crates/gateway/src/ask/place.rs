@@ -1,9 +1,8 @@
 //! Where a command is asked about: a path with blanks for its key and for the named segments of its own path.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use super::PLAIN;
+use percent_encoding::{AsciiSet, utf8_percent_encode};
 
-/// What stays as it is in a filled blank: the unreserved characters of RFC 3986.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// What stays of a segment, which is part of a URL already: its escapes too.
 const OF_A_SEGMENT: &AsciiSet = &PLAIN.remove(b'%');
 /// The blank for the key.

@@ -1,16 +1,14 @@
 //! The caller's answer, made from what an upstream tells about a command whose own answer is lost.
 
+use super::PLAIN;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use samekey::Found;
 use samekey_core::receipt::Receipt;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::collections::HashMap;
-
-/// What stays as it is in a filled blank: the unreserved characters of RFC 3986.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// How answers are made.
 #[derive(Clone, Debug, PartialEq, Eq)]

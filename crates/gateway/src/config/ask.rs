@@ -5,8 +5,9 @@ use super::source::Section;
 use crate::ask::again::SameRequest;
 use crate::ask::{Asking, Location, Place, Recovered, StatusUrl};
 use crate::error::Error;
+use crate::headers;
 use crate::path::Pattern;
-use http::StatusCode;
+use http::{HeaderName, StatusCode};
 use ipnet::IpNet;
 use samekey_client::http_counterparty::{
     AnswerConfig, AskConfig, Credential, HttpConfig, MarkConfig, PairConfig,
@@ -27,26 +28,6 @@ const ANSWER_KEYS: [&str; 8] =
 const PAIR_KEYS: [&str; 2] = ["ours", "theirs"];
 const RECOVERED_KEYS: [&str; 4] = ["status", "refused_status", "body", "location"];
 const CREDENTIAL_KEYS: [&str; 4] = ["environment", "file", "header", "prefix"];
-/// Headers that say something else to every server.
-const TAKEN: [&str; 17] = [
-    "accept-encoding",
-    "cookie",
-    "expect",
-    "http2-settings",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "upgrade",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "idempotency-key",
-    "transfer-encoding",
-];
 /// The longest time that an operator may declare: ten years, as for everything that is kept.
 const DECLARED_S_MAX: u64 = 10 * 366 * 24 * 3_600;
 
@@ -320,8 +301,8 @@ fn credential(section: &Section<'_>, upstream: &Named<'_>) -> Result<Option<Cred
         }
     };
     let header = credential.text("header")?.unwrap_or("authorization");
-    let mut taken = TAKEN.iter().copied().chain([upstream.org_header]);
-    if taken.any(|taken| header.eq_ignore_ascii_case(taken)) {
+    let name = HeaderName::from_bytes(header.as_bytes());
+    if name.is_ok_and(|name| headers::is_ours(&name) || name == *upstream.org_header) {
         let sentence = format!("found {header:?}, which says something else; name another header");
         return Err(credential.fault("header", sentence));
     }

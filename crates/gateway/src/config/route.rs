@@ -5,7 +5,7 @@ use super::source::Section;
 use crate::ask::Asking;
 use crate::error::Error;
 use crate::path::Pattern;
-use http::Method;
+use http::{HeaderName, Method};
 use samekey::Route;
 use samekey_core::fingerprint::BodyForm;
 use samekey_core::policy::{
@@ -62,7 +62,7 @@ pub(super) struct Named<'a> {
     /// The file of those who are believed about it, where that is not the system.
     pub(super) authorities: Option<&'a str>,
     /// The header in which it is told the organisation.
-    pub(super) org_header: &'a str,
+    pub(super) org_header: &'a HeaderName,
 }
 
 /// Under which key the upstream gets a command.
@@ -175,8 +175,9 @@ impl RouteSettings {
             return Err(section.fault(
                 if section.number("lease_ms", 0..=u64::MAX)?.is_some() { "lease_ms" } else { "timeout_ms" },
                 format!(
-                    "the lease of {:?} is not longer than the upstream's time of {timeout:?}: a call could outlive its claim; make the lease longer",
-                    choices.lease
+                    "lease_ms = {} is not longer than timeout_ms = {}: a call could outlive its claim; make lease_ms longer",
+                    choices.lease.as_millis(),
+                    timeout.as_millis()
                 ),
             ));
         }

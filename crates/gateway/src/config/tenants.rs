@@ -3,6 +3,8 @@
 use super::one_org;
 use super::source::Section;
 use crate::error::Error;
+use crate::file::{self, Unread};
+use crate::headers;
 use crate::identity::{Identity, ORG_HEADER, Token, Way};
 use crate::jwt::{Claims, Verifier};
 use http::HeaderName;
@@ -11,30 +13,12 @@ use samekey::Caller;
 use samekey_core::key::Org;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
+use std::path::Path;
 
 const JWT_KEYS: [&str; 5] = ["key", "org_claim", "principal_claim", "audience", "issuer"];
 const TOKEN_KEYS: [&str; 3] = ["sha256", "org", "principal"];
-/// Headers whose meaning is fixed, so that none of them can name an organisation.
-const TAKEN: [&str; 18] = [
-    "accept-encoding",
-    "authorization",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "cookie",
-    "expect",
-    "forwarded",
-    "host",
-    "idempotency-key",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-];
+/// The largest file with public keys: a set of JWKs may carry the certificates of each.
+const KEY_BYTES_MAX: u64 = 1 << 20;
 
 /// One way of `org`, `[[token]]`, `[jwt]` and `trusted_proxies`.
 pub(super) fn identity(top: &Section<'_>) -> Result<Identity, Error> {
@@ -70,25 +54,32 @@ pub(super) fn identity(top: &Section<'_>) -> Result<Identity, Error> {
     }
     if let Some(name) = top.text("org_header")? {
         let parsed = HeaderName::from_bytes(name.as_bytes());
-        identity.org_header =
-            parsed.ok().filter(|name| !TAKEN.contains(&name.as_str())).ok_or_else(|| {
-                top.fault(
-                    "org_header",
-                    format!("found {name:?}; expected a header name such as \"x-org\""),
-                )
-            })?;
+        identity.org_header = parsed.ok().filter(|name| !is_taken(name)).ok_or_else(|| {
+            top.fault(
+                "org_header",
+                format!("found {name:?}; expected a header name such as \"x-org\""),
+            )
+        })?;
     }
     Ok(identity)
 }
 
+/// Whether a header has a meaning of its own, so that it cannot name an organisation.
+fn is_taken(name: &HeaderName) -> bool {
+    *name == http::header::AUTHORIZATION || headers::is_ours(name)
+}
+
 fn verifier(section: &Section<'_>) -> Result<Verifier, Error> {
     let path = section.required("key")?;
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        section.fault(
-            "key",
-            format!("{path} cannot be read: {error}; name a file with the issuer's public key"),
-        )
+    let pem = file::read(Path::new(path), KEY_BYTES_MAX).map_err(|unread| {
+        let why = match unread {
+            Unread::Is(kind) => format!("is {kind}, expected a regular file"),
+            Unread::Larger(bytes_max) => format!("has more than {bytes_max} bytes"),
+            Unread::Failed(error) => format!("cannot be read: {error}"),
+        };
+        section.fault("key", format!("{path} {why}; name a file with the issuer's public key"))
     })?;
+    let text = String::from_utf8_lossy(&pem);
     let word = |key: &str| -> Result<Option<String>, Error> {
         match section.text(key)? {
             Some("") => Err(section.fault(key, "found an empty text; write one, or leave it out")),

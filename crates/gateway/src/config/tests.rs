@@ -68,9 +68,9 @@ fn a_wrong_value_names_its_place_what_was_found_and_what_to_write() {
         ("[default]\nkey = \"of\"", "`default.key`: found \"of\""),
         (
             "[default]\nlease_ms = 20000",
-            "`default.lease_ms`: the lease of 20s is not longer than the upstream's time of 30s",
+            "`default.lease_ms`: lease_ms = 20000 is not longer than timeout_ms = 30000",
         ),
-        ("[default]\ntimeout_ms = 60000", "`default.timeout_ms`: the lease of 60s is not longer"),
+        ("[default]\ntimeout_ms = 60000", "`default.timeout_ms`: lease_ms = 60000 is not longer"),
         ("[default]\nrun_max_ms = 50000", "`default.run_max_ms`: policy `run_max`"),
         (
             "[default]\nkeep_headers = [\"set-cookie\"]",
@@ -301,7 +301,7 @@ fn t82_what_cannot_keep_the_promise_is_refused_with_its_place_and_a_remedy() {
             DEDUPS,
             "key_life_s",
             "lease_ms = 20000\nkey_life_s",
-            "`route.lease_ms`: the lease of 20s is not longer",
+            "`route.lease_ms`: lease_ms = 20000 is not longer",
         ),
         (
             DEDUPS,

@@ -135,6 +135,8 @@ fn b14_a_claim_that_is_not_true_or_not_there_is_no_proof() {
         ("aud", Value::Null),
         ("iss", json!("https://evil.example")),
         ("iss", Value::Null),
+        ("iss", json!(["https://id.example"])),
+        ("iss", json!(["https://evil.example", "https://id.example"])),
         ("sub", json!(7)),
         ("sub", Value::Null),
         ("https://shop.example/org", json!(["alpha"])),

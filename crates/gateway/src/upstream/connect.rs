@@ -47,7 +47,7 @@ impl Connects {
     }
 
     pub(super) fn scheme(&self) -> &'static str {
-        if self.tls.is_some() { "https" } else { "http" }
+        self.target.scheme()
     }
 
     /// Opens a connection, which takes nothing more once this lease is over.

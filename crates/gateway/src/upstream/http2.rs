@@ -16,13 +16,12 @@ use hyper_util::rt::TokioIo;
 use samekey::BoxError;
 use std::error::Error;
 use std::future::{Future, poll_fn};
-use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, timeout_at};
+use tokio_util::io::InspectReader;
 
 /// As much of an answer, or of a request, waits here for a side that is slower than the other. A connection
 /// carries one of each.
@@ -49,7 +48,7 @@ where
     request.headers_mut().remove(header::HOST);
     let work = Work::default();
     let greeted = Arc::new(AtomicBool::new(false));
-    let stream = Greeting { stream, kind_in: KIND_AT, greeted: Arc::clone(&greeted) };
+    let stream = InspectReader::new(stream, greeting(Arc::clone(&greeted)));
     let mut builder = Builder::new(work.executor());
     builder
         .max_header_list_size(u32::try_from(ANSWER_HEAD_BYTES_MAX).unwrap_or(u32::MAX))
@@ -82,6 +81,23 @@ where
         })
     };
     Ok(Sending::new(carrier, Box::pin(answer)))
+}
+
+/// Notes that the other side has greeted, by the bytes that come.
+fn greeting(greeted: Arc<AtomicBool>) -> impl FnMut(&[u8]) {
+    // In how many bytes the kind of the first frame comes; nothing once it came.
+    let mut kind_in = Some(KIND_AT);
+    move |came| {
+        let Some(at) = kind_in else { return };
+        kind_in = match came.get(at) {
+            // Another kind is no greeting: the library ends the connection for it.
+            Some(kind) => {
+                greeted.store(*kind == SETTINGS, Ordering::SeqCst);
+                None
+            }
+            None => Some(at - came.len()),
+        };
+    }
 }
 
 /// Whether the error of a stream says that the server processed nothing of it (RFC 9113, section 8.7). A
@@ -142,64 +158,5 @@ impl Future for Work {
             }
         }
         if self.tasks.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
-/// A connection that notes whether the other side has greeted.
-struct Greeting {
-    stream: Box<dyn Stream>,
-    /// In how many bytes the kind of the first frame comes.
-    kind_in: usize,
-    greeted: Arc<AtomicBool>,
-}
-
-impl AsyncRead for Greeting {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if !self.greeted.load(Ordering::Relaxed) {
-            let came = buffer.filled().get(before..).unwrap_or_default();
-            match came.get(self.kind_in) {
-                Some(kind) if *kind == SETTINGS => self.greeted.store(true, Ordering::SeqCst),
-                // No greeting: the library ends the connection for it.
-                Some(_) => {}
-                None => self.kind_in -= came.len(),
-            }
-        }
-        read
-    }
-}
-
-impl AsyncWrite for Greeting {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

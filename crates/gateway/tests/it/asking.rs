@@ -13,8 +13,8 @@ const JSON: &str = "Content-Type: application/json";
 const BODY: &str = r#"{"order_id":"A-1","amount":1200}"#;
 const FOUND: &str = r#"{"payment":{"id":"P/1","amount":1200.00,"order_id":"A-1"},"status":"paid"}"#;
 
-/// A route whose upstream is asked at a status URL. `{FILE}` is where its credential lies.
-const ANSWERS: &str = r#"
+/// How every route here begins. `{FILE}` is where its credential lies.
+const ROUTE: &str = r#"
 [[token]]
 sha256 = "f55ff16f66f43360266b95db6f8fec01d76031054306ae4a4b380598f6cfd114"
 org = "alpha"
@@ -22,11 +22,15 @@ org = "alpha"
 [[route]]
 name = "payments"
 path = "/shops/{shop}/payments"
-counterparty = "answers"
 credential = { file = "{FILE}" }
 timeout_ms = 400
 lease_ms = 900
 run_max_ms = 1000
+"#;
+
+/// A route whose upstream is asked at a status URL.
+const ANSWERS: &str = r#"
+counterparty = "answers"
 
 [route.ask]
 by_key = "/shops/{shop}/by-key/{key}"
@@ -60,7 +64,8 @@ impl Asked {
     async fn new(kind: Kind, backend: Backend, settings: &str, more: &str) -> Asked {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "OURS").unwrap();
-        let settings = settings.replace("{FILE}", &file.path().display().to_string());
+        let settings =
+            format!("{ROUTE}{settings}").replace("{FILE}", &file.path().display().to_string());
         let world = World::with(kind, backend, &settings.replace("{MORE}", more)).await;
         Asked { world, _file: file }
     }
@@ -222,22 +227,11 @@ async fn a_404_of_somebody_on_the_way_is_no_not_found(kind: Kind) {
 
 /// A route whose upstream deduplicates.
 const DEDUPS: &str = r#"
-[[token]]
-sha256 = "f55ff16f66f43360266b95db6f8fec01d76031054306ae4a4b380598f6cfd114"
-org = "alpha"
-
-[[route]]
-name = "payments"
-path = "/shops/{shop}/payments"
 counterparty = "dedups"
-credential = { file = "{FILE}" }
 key_life_s = 86400
 semantic_headers = ["X-Account"]
 in_progress = { status = 409, pointer = "/error", value = "busy" }
 stored_refusals = [402]
-timeout_ms = 400
-lease_ms = 900
-run_max_ms = 1000
 "#;
 
 /// Status, a header, and a body, for each question; the last one again and again.

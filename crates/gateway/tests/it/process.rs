@@ -3,6 +3,8 @@
 use crate::authority::Authority;
 use crate::backend::{Backend, Reply, created};
 use crate::client::{Answer, Ask, exchange, read_to_end};
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use samekey_sim::{Cluster, Options, Process, Program};
 use std::path::Path;
 use std::sync::Arc;
@@ -195,6 +197,28 @@ async fn own_process_t101_the_credential_of_the_upstream_is_shown_to_nobody() {
         let shown = String::from_utf8_lossy(&bytes);
         assert!(!shown.contains("canary-credential"), "{shown}");
     }
+}
+
+/// A file that hangs keeps back what needs the credential in it, and not the end of the gateway.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn own_process_a_credential_that_became_a_pipe_does_not_hold_the_gateway() {
+    const SETTINGS: &str = "org = \"shop\"\n[default]\ncounterparty = \"dedups\"\nkey_life_s = 86400\n\
+        in_progress = { status = 409, pointer = \"/e\" }\n";
+    let (backend, folder) = (Backend::creating().await, tempfile::tempdir().unwrap());
+    let token = folder.path().join("token");
+    std::fs::write(&token, "t").unwrap();
+    let settings = format!("{SETTINGS}credential = {{ file = {:?} }}\n", token.to_str().unwrap());
+    let mut process = start(folder.path(), &backend, &settings);
+    let address = process.address().unwrap();
+    std::fs::remove_file(&token).unwrap();
+    mkfifo(&token, Mode::S_IRWXU).unwrap();
+    let ask = Ask::post("/orders", "k", "{}");
+    let told = tokio::time::timeout(PATIENCE, ask.send(address)).await.unwrap();
+    assert_eq!((told.status, backend.effects()), (502, 0), "{told:?}");
+    process.terminate().unwrap();
+    assert_eq!(process.wait(PATIENCE).unwrap().code(), Some(0));
+    let again = start(folder.path(), &backend, &settings).wait(PATIENCE).unwrap();
+    assert!(again.code() == Some(2) && again.stderr.contains("is a named pipe, expected"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

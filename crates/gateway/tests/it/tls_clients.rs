@@ -5,6 +5,8 @@ use crate::backend::Backend;
 use crate::client::{Answer, Ask, exchange, read_to_end};
 use crate::world::{Kind, World};
 use bytes::Bytes;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use samekey_gateway::{Overrides, Settings};
 use samekey_sim::Program;
 use std::time::Duration;
@@ -145,9 +147,13 @@ fn a_certificate_that_cannot_be_shown_is_one_sentence_with_file_and_setting() {
     }
     std::fs::write(authority.file("large.pem"), vec![b'x'; (4 << 20) + 1]).unwrap();
     std::fs::create_dir(authority.file("folder")).unwrap();
+    // Nobody ever writes to it.
+    mkfifo(authority.file("pipe").as_str(), Mode::S_IRWXU).unwrap();
     for (certificate, key, setting, expected) in [
         ("missing.pem", "key.pem", "tls.certificate", "there is no file \""),
-        ("folder", "key.pem", "tls.certificate", "is a folder; expected a file in PEM"),
+        ("folder", "key.pem", "tls.certificate", "is a folder, expected a regular file in PEM"),
+        ("pipe", "key.pem", "tls.certificate", "is a named pipe, expected a regular file in PEM"),
+        ("certificate.pem", "pipe", "tls.key", "is a named pipe, expected a regular file in PEM"),
         ("empty.pem", "key.pem", "tls.certificate", "there is nothing in"),
         ("text.pem", "key.pem", "tls.certificate", "there is no PEM in"),
         ("key.pem", "key.pem", "tls.certificate", "there is a private key in"),
@@ -180,6 +186,8 @@ fn a_certificate_that_cannot_be_shown_is_one_sentence_with_file_and_setting() {
     };
     assert!(read("[tls]\ncertificate = \"a\"").contains("`tls.key`: is missing"));
     assert!(read("tls = true").contains("expected a table, written [tls]"));
+    let jwt = read(&format!("[jwt]\nkey = {:?}\norg_claim = \"org\"", authority.file("pipe")));
+    assert!(jwt.contains("`jwt.key`: ") && jwt.contains("is a named pipe, expected"), "{jwt}");
     let relative = read("[tls]\ncertificate = \"a.pem\"\nkey = \"b.pem\"");
     assert!(relative.contains("in the folder that the gateway was started in"), "{relative}");
 }

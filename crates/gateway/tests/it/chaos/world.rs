@@ -4,8 +4,8 @@ use super::Counterparty;
 use super::upstream::Upstream;
 use crate::client::Ask;
 use samekey_sim::history::{
-    Activity, Answer, Attempt, Booking, Call, CallKind, Captured, Evidence, History, LastAnswer,
-    Limits, SeenRow, Violation,
+    Answer, Attempt, Booking, Call, CallKind, Captured, Evidence, History, LastAnswer, Limits,
+    SeenRow, Violation,
 };
 use samekey_sim::sampler::Watch;
 use samekey_sim::{HttpProxy, Process, Program, Sampler};
@@ -370,7 +370,7 @@ impl World {
         }
         let watched = self.watch.take().unwrap().stop().await.unwrap();
         let (mut samples, mut sampler) = (watched.samples, watched.sampler);
-        let at_rest = at_rest(&mut sampler).await;
+        let at_rest = sampler.at_rest(BOUND).await.unwrap();
         let last = sampler.sample().await.unwrap();
         let rows = last.rows.iter().map(SeenRow::row).collect();
         samples.push(last);
@@ -405,14 +405,8 @@ impl World {
     /// Everything that reached the API. Questions are told by the key of a payment that was sent.
     fn calls(&self) -> Vec<Call> {
         let exchanges = self.proxy.exchanges();
-        let mut orders = HashMap::new();
-        for exchange in &exchanges {
-            let body: serde_json::Value =
-                serde_json::from_slice(&exchange.body).unwrap_or_default();
-            if let (Some(key), Some(order)) = (&exchange.key, body["order_id"].as_str()) {
-                orders.insert(key.clone(), order.to_owned());
-            }
-        }
+        let paid = exchanges.iter().filter_map(|it| Some((it.key.clone()?, it.order()?)));
+        let orders: HashMap<String, String> = paid.collect();
         let calls = exchanges.iter().filter_map(|exchange| {
             let (kind, key) = match exchange.path.strip_prefix("/payments/by-key/") {
                 Some(key) => (CallKind::Question, key),
@@ -435,19 +429,6 @@ impl Judged {
     pub fn hold(&self, what: &str) {
         let lines: Vec<_> = self.log.lines().rev().take(200).collect();
         assert!(self.violations.is_empty(), "{what}: {:#?}\n{lines:#?}", self.violations);
-    }
-}
-
-/// Waits until no transaction is open, as a moment after the last process was killed; gives the last look.
-async fn at_rest(sampler: &mut Sampler) -> Activity {
-    let deadline = Instant::now() + BOUND;
-    loop {
-        match sampler.activity().await {
-            Ok(activity) if activity.transactions.is_empty() => return activity,
-            Ok(activity) if Instant::now() > deadline => return activity,
-            Err(failure) if Instant::now() > deadline => panic!("{failure}"),
-            Ok(_) | Err(_) => tokio::time::sleep(POLL).await,
-        }
     }
 }
 
