@@ -12,7 +12,13 @@ use std::path::PathBuf;
 #[derive(clap::Args, Debug)]
 pub struct ConfigFlag {
     /// File with the environment and the destinations; `samekey worker --help` shows one
-    #[arg(long, env = "SAMEKEY_CONFIG", value_name = "FILE", default_value = "samekey.toml")]
+    #[arg(
+        long,
+        env = "SAMEKEY_CONFIG",
+        value_name = "FILE",
+        default_value = "samekey.toml",
+        hide_env_values = true
+    )]
     config: PathBuf,
 }
 

@@ -21,7 +21,9 @@ impl DatabaseFlag {
             Some(text) => Ok(Address::parse(text)?),
             None => Err(Stopped::new(
                 Code::Usage,
-                "no database is named; give --database sqlite:FILE or --database postgres://…, or set SAMEKEY_DATABASE",
+                // What writes commands down takes no default: in another folder it would be another outbox.
+                "no database is named; give --database sqlite:FILE or --database postgres://…, or set SAMEKEY_DATABASE; \
+                 a gateway that was given none has sqlite:samekey.db in the folder that it was started in",
             )),
         }
     }

@@ -20,8 +20,8 @@ use std::process::ExitCode;
 #[command(
     name = "samekey",
     version,
-    after_help = "Begin with: samekey demo\n\
-                  Exit codes: 0 done, 1 findings, or nothing was decided, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\
+    after_help = "Begin with: samekey demo\n\n\
+                  Exit codes: 0 done, 1 findings, or nothing was decided, 2 words that cannot be understood, 3 something cannot be reached, 4 outcome unknown.\n\n\
                   Settings: a flag comes before its SAMEKEY_ variable, that before the file of --config, and that before the default."
 )]
 struct Arguments {
@@ -129,6 +129,61 @@ fn main() -> ExitCode {
         Err(Stopped { code, sentence }) => {
             output::complain("samekey", &sentence);
             code.into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+    use clap::{Command, CommandFactory};
+
+    /// As wide as a terminal is at least.
+    const WIDTH: usize = 80;
+    /// A manual page begins its lines so much farther to the right.
+    const INDENT: usize = 7;
+
+    /// The lines of help texts that were broken by hand and do not fit, so that they are broken once more.
+    fn broken_twice(command: &Command) -> Vec<String> {
+        let texts = [
+            command.get_long_about(),
+            command.get_before_help(),
+            command.get_after_help(),
+            command.get_after_long_help(),
+        ];
+        let mut found = Vec::new();
+        for text in texts.into_iter().flatten() {
+            for paragraph in text.to_string().split("\n\n") {
+                let is_broken = paragraph.lines().count() > 1 || paragraph.starts_with(' ');
+                let wide = paragraph.lines().filter(|line| line.chars().count() > WIDTH - INDENT);
+                found.extend(wide.filter(|_| is_broken).map(str::to_owned));
+            }
+        }
+        found.extend(command.get_subcommands().flat_map(broken_twice));
+        found
+    }
+
+    #[test]
+    fn what_is_broken_by_hand_in_a_help_text_fits_a_terminal() {
+        let broken = broken_twice(&Arguments::command());
+        assert!(broken.is_empty(), "{broken:#?}");
+        let planted =
+            Command::new("x").subcommand(Command::new("y").after_help(format!("a\n{:81}", "b")));
+        assert_eq!(broken_twice(&planted).len(), 1);
+    }
+
+    #[test]
+    fn help_is_as_wide_as_the_terminal_and_no_wider() {
+        let mut command = Arguments::command();
+        let gateway = command.find_subcommand_mut("gateway").unwrap();
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let wide = gateway.clone().term_width(120).render_long_help().to_string();
+        for width in [60, WIDTH] {
+            let help = gateway.clone().term_width(width).render_long_help().to_string();
+            let widest = help.lines().map(|line| line.chars().count()).max().unwrap();
+            // An address that a help text names is longer than half a line, and is not broken.
+            assert!(widest <= width.max(78), "{help}");
+            assert_eq!(words(&help), words(&wide));
         }
     }
 }

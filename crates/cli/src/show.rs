@@ -57,9 +57,59 @@ pub fn table(header: &[&str]) -> Table {
     table
 }
 
+/// Rows under the names of their columns. Where the terminal is narrower, every value has a line to itself: what
+/// somebody has to type again, as an id, is never broken in two.
+pub fn rows(names: &[&str], rows: &[Vec<String>]) -> String {
+    let terminal = console::Term::stdout();
+    let width = terminal.is_term().then(|| usize::from(terminal.size().1));
+    rows_within(names, rows, width)
+}
+
+fn rows_within(names: &[&str], rows: &[Vec<String>], width: Option<usize>) -> String {
+    let mut table = table(names);
+    table.set_content_arrangement(ContentArrangement::Disabled).add_rows(rows);
+    let text = format!("{table}\n");
+    let is_within =
+        |width| text.lines().all(|line| console::measure_text_width(line.trim_end()) <= width);
+    if width.is_none_or(is_within) {
+        return text;
+    }
+    let longest = names.iter().map(|name| name.len()).max().unwrap_or_default();
+    let blocks = rows.iter().map(|row| {
+        let values = names.iter().zip(row).filter(|(_, value)| !value.is_empty());
+        values.map(|(name, value)| format!("{name:longest$}  {value}\n")).collect::<String>()
+    });
+    blocks.collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Time, escaped, second};
+    use super::{Time, escaped, rows_within, second};
+
+    #[test]
+    fn an_id_is_never_broken_however_narrow_the_terminal_is() {
+        let ids = ["0193a1b2-7c4d-7000-8000-000000000001", "0193a1b2-7c4d-7000-8000-000000000002"];
+        let list = ids.map(|id| {
+            let key = "k".repeat(64);
+            vec!["alpha".to_owned(), id.to_owned(), key, String::new(), "3.7-9f2c01ab".to_owned()]
+        });
+        let names = ["org", "id", "reference", "due", "view"];
+        let lines = |width| rows_within(&names, &list, width);
+        for width in [None, Some(200), Some(120), Some(80), Some(40), Some(1), Some(0)] {
+            let text = lines(width);
+            for word in list.iter().flatten() {
+                assert!(text.contains(word.as_str()), "{width:?}: {text}");
+            }
+        }
+        assert_eq!((lines(None).lines().count(), lines(None)), (4, lines(Some(200))));
+        let narrow = lines(Some(80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        assert!(
+            narrow.starts_with(&format!("org        alpha\nid         {}\n", ids[0])),
+            "{narrow}"
+        );
+        assert!(!narrow.contains("due") && narrow.contains("9f2c01ab\n\norg "), "{narrow}");
+    }
 
     #[test]
     fn t102_nothing_that_a_terminal_acts_upon_is_shown_as_it_is() {

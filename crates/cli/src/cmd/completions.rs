@@ -9,7 +9,7 @@ use std::process::ExitCode;
 /// Print what a shell needs to complete the words of this command
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
-    samekey completions bash > ~/.local/share/bash-completion/completions/samekey\n  \
+    samekey completions bash > \\\n    ~/.local/share/bash-completion/completions/samekey\n  \
     samekey completions zsh > \"${fpath[1]}/_samekey\"\n  \
     samekey completions fish > ~/.config/fish/completions/samekey.fish")]
 pub struct Arguments {

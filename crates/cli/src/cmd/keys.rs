@@ -73,7 +73,7 @@ impl Target {
 
 /// An organisation as it was typed.
 pub fn organisation(text: &str) -> Result<Org, Stopped> {
-    Org::new(text)
+    Org::stored(text)
         .map_err(|fault| Stopped::new(Code::Usage, format!("that is no organisation: {fault}")))
 }
 

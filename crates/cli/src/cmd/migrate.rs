@@ -13,7 +13,9 @@ use std::process::ExitCode;
 ///
 /// Migrations go forward only; running this again changes nothing. A database that a newer
 /// samekey has migrated is refused. Stop no service for it: an older one that meets the newer
-/// schema refuses to start and says so.
+/// schema refuses to start and says so. It waits for a lock for ten seconds at
+/// the most, and commands wait behind it: run it when nothing reads the tables
+/// for long, as a dump does.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:\n  \
     samekey migrate --database postgres://app@localhost/shop\n  \
@@ -43,13 +45,15 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Stopped> {
 }
 
 fn migrate(address: &Address) -> Result<(), Stopped> {
-    let version = samekey::store::SCHEMA_VERSION;
-    let applied = match address {
+    let (version, applied) = match address {
         Address::Postgres(url) => {
-            block_on(async { Ok(postgres::migrate(&postgres::connect(url)?).await?) })?
+            let applied =
+                block_on(async { Ok(postgres::migrate(&postgres::connect(url)?).await?) })?;
+            (postgres::MIGRATIONS.newest(), applied)
         }
         Address::Sqlite(address) => {
-            u32::try_from(SqliteLedger::migrate(address)?.len()).unwrap_or(u32::MAX)
+            let applied = SqliteLedger::migrate(address)?.len();
+            (sqlite::MIGRATIONS.newest(), u32::try_from(applied).unwrap_or(u32::MAX))
         }
     };
     say(&format!(

@@ -34,7 +34,8 @@ use std::process::ExitCode;
 /// asked, it goes to the inbox without having been sent.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example, for a database restored to its state of noon in Tokyo:\n  \
-    samekey restore-mark --lost-since 2026-11-30T12:00:00+09:00 --database postgres://app@localhost/shop")]
+    samekey restore-mark --lost-since 2026-11-30T12:00:00+09:00 \\\n    \
+    --database postgres://app@localhost/shop")]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseFlag,

@@ -14,7 +14,7 @@ use samekey_client::core::delivery::{Delivery, Ended, Reason, Resolution, State}
 use samekey_client::core::receipt::Receipt;
 use samekey_client::store::Ledger;
 use samekey_client::store::outbox::{CommandId, Outbox, REQUEST_BYTES_MAX};
-use samekey_client::{Courier, HttpRequest, NewCommand, Placed, Setup};
+use samekey_client::{Courier, Error, HttpRequest, NewCommand, Placed, Setup};
 use serde::Serialize;
 use std::io::Read;
 use std::path::PathBuf;
@@ -27,6 +27,12 @@ use tokio::time::Instant;
 const WAIT_S_MAX: u64 = 12 * 3600;
 /// How long what is on its way is waited for when the time is over.
 const GRACE: Duration = Duration::from_secs(35);
+/// What the library calls what a flag gives it.
+const FLAGS: [(&str, &str); 3] = [
+    ("`operation`", "--operation"),
+    ("`business_ref`", "--reference"),
+    ("`order_key`", "--order-key"),
+];
 /// The rest after a failure of the store.
 const STORE_REST: Duration = Duration::from_millis(500);
 
@@ -42,8 +48,10 @@ const STORE_REST: Duration = Duration::from_millis(500);
 /// again.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  \
-    samekey send psp --operation charge --reference ORD-1 --path /payments \\\n    \
-    --json '{\"order_id\":\"ORD-1\",\"amount\":1200,\"currency\":\"EUR\"}' --database sqlite:commands.db")]
+    samekey send psp --operation charge --reference ORD-1 \\\n    \
+    --path /payments \\\n    \
+    --json '{\"order_id\":\"ORD-1\",\"amount\":1200,\"currency\":\"EUR\"}' \\\n    \
+    --database sqlite:commands.db")]
 pub struct Arguments {
     /// The destination, by its name in the configuration
     #[arg(value_name = "DESTINATION")]
@@ -133,7 +141,7 @@ async fn send<S: Outbox + Ledger>(
     let courier = Courier::open(Arc::new(store), setup).await?;
     let org = command.org.clone();
     let stop = Stop::listen()?;
-    let placed = courier.enqueue(command).await?;
+    let placed = courier.enqueue(command).await.map_err(in_flags)?;
     if arguments.enqueue_only {
         return report_placed(&placed, arguments.format);
     }
@@ -165,6 +173,15 @@ async fn send<S: Outbox + Ledger>(
             ),
         )),
     }
+}
+
+/// What is wrong with a command, by the flags that said it: the library names its own fields.
+fn in_flags(error: Error) -> Stopped {
+    let mut stopped = Stopped::from(error);
+    for (field, flag) in FLAGS {
+        stopped.sentence = stopped.sentence.replace(field, flag);
+    }
+    stopped
 }
 
 /// Waits for the end of a command, also through failures of the store: its lane outlives them too.

@@ -19,26 +19,30 @@ use std::time::Duration;
 /// The longest grace: what takes longer than ten minutes is unknown by then anyway.
 const GRACE_S_MAX: u64 = 600;
 
+/// What a configuration looks like.
+const CONFIGURATION: &str = r#"The configuration:
+
+  # A copy of the database sends in no other environment.
+  environment = "production"
+
+  [destinations.psp]
+  # inline: 15 s in all; durable: 1 h; patient: 12 h
+  profile = "durable"
+  concurrency = 8
+
+  [destinations.psp.http]
+  base_url = "https://pay.example/v1"
+  credential = { environment = "PAY_TOKEN" }
+  # So long it deduplicates by key; leave it out where it does not.
+  key_life_s = 86400"#;
+
 /// Deliver the commands that are in the outbox
 ///
 /// Takes what is due, sends it, asks about what is unknown, and writes down how it ended, until it is asked to
 /// stop (SIGTERM or Ctrl-C). Then it takes nothing more and waits for what is on its way. Any number of workers
 /// may run on one PostgreSQL; one is enough for a SQLite file.
-///
-/// The configuration:
-///
-///   environment = "production"           # a copy of the database sends in no other one
-///
-///   [destinations.psp]
-///   profile = "durable"                  # inline: 15 s in all; durable: 1 h; patient: 12 h
-///   concurrency = 8
-///
-///   [destinations.psp.http]
-///   base_url = "https://pay.example/v1"
-///   credential = { environment = "PAY_TOKEN" }
-///   key_life_s = 86400                   # it deduplicates by key; leave it out where it does not
 #[derive(clap::Args, Debug)]
-#[command(verbatim_doc_comment)]
+#[command(after_long_help = CONFIGURATION)]
 pub struct Arguments {
     #[command(flatten)]
     database: DatabaseFlag,
@@ -48,7 +52,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 35, value_parser = clap::value_parser!(u64).range(0..=GRACE_S_MAX))]
     grace_s: u64,
     /// Address of /healthz, /readyz and /metrics; nothing is shown without one. Port 0 takes a free one
-    #[arg(long, env = "SAMEKEY_ADMIN", value_name = "ADDRESS")]
+    #[arg(long, env = "SAMEKEY_ADMIN", value_name = "ADDRESS", hide_env_values = true)]
     admin: Option<SocketAddr>,
 }
 

@@ -143,7 +143,10 @@ fn completions_are_made_for_every_shell_and_bash_can_read_its_own() {
 fn there_is_a_manual_page_for_every_subcommand() {
     let samekey = |words: &[&str]| ran(&Program::at(env!("CARGO_BIN_EXE_samekey")).args(words));
     let page = samekey(&["man"]).stdout;
-    assert!(page.contains(".TH samekey 1") && page.contains("samekey\\-gateway(1)"), "{page}");
+    assert!(
+        page.contains(".TH samekey 1 \"\" ") && page.contains("samekey\\-gateway(1)"),
+        "{page}"
+    );
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("man1");
     let ended = samekey(&["man", dir.to_str().unwrap()]);
@@ -151,7 +154,24 @@ fn there_is_a_manual_page_for_every_subcommand() {
     let page = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap();
     let gateway = page("samekey-gateway.1");
     assert!(gateway.contains(".SH SYNOPSIS") && gateway.contains("SAMEKEY_UPSTREAM"), "{gateway}");
-    assert!(page("samekey-keys-resolve.1").contains("evidence"));
+    // What has to be written, with its values, and what may be.
+    let resolve = page("samekey-keys-resolve.1");
+    assert!(
+        resolve.contains("\\fBsamekey keys resolve\\fR [\\-\\-database <URL>] \\-\\-view <VIEW>"),
+        "{resolve}"
+    );
+    assert!(
+        page("samekey-forensics.1").contains("[FILE]...\n.br\n\\fBsamekey forensics\\fR <COMMAND>")
+    );
+    // Section, date (none), version and manual have their places on every page.
+    for written in std::fs::read_dir(&dir).unwrap() {
+        let (name, version) = (written.unwrap().file_name(), env!("CARGO_PKG_VERSION"));
+        let name = name.to_str().unwrap().strip_suffix(".1").unwrap();
+        let title = format!(".TH {name} 1 \"\" \"samekey {version}\" \"samekey\"");
+        let text = page(&format!("{name}.1"));
+        let found: Vec<_> = text.lines().filter(|line| line.starts_with(".TH")).collect();
+        assert_eq!(found, [title]);
+    }
     // Every subcommand that the help names has one.
     let help = samekey(&["--help"]).stdout;
     let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);

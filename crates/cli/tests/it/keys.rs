@@ -344,4 +344,8 @@ fn a_wrong_database_is_told_apart_from_wrong_words() {
     let none = none.unwrap();
     assert_eq!(none.code(), Some(2));
     assert!(none.stderr.contains("no database is named"), "{}", none.stderr);
+    assert!(
+        none.stderr.contains("a gateway that was given none has sqlite:samekey.db"),
+        "{none:?}"
+    );
 }

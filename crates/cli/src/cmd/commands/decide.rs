@@ -48,17 +48,23 @@ pub struct Cancel {
 
 /// Decide about a command in the inbox
 ///
-/// Find out at the counterparty first what happened; `samekey commands show` has the outbound key and the
-/// reference to ask with. Then say which it was:
+/// Find out at the counterparty first what happened; `samekey commands
+/// show` has the outbound key and the reference to ask with. Then say which
+/// it was:
 ///
-///   executed      It was executed, and you have proof. Enter the result into the service's own tables
-///                 too: this writes the command and nothing else.
-///   not-executed  The counterparty says that it never accepted it; or it knows nothing of it, and more
-///                 time has passed than any request can take to arrive. One "not found" is no proof. The
-///                 command has failed then: `samekey commands retry` sends it again under its key.
-///   written-off   It was made good in another way, whatever ran. It is never sent again.
+///   executed      It was executed, and you have proof. Enter the result
+///                 into the service's own tables too: this writes the
+///                 command and nothing else.
+///   not-executed  The counterparty says that it never accepted it; or it
+///                 knows nothing of it, and more time has passed than any
+///                 request can take to arrive. One "not found" is no proof.
+///                 The command has failed then: `samekey commands retry`
+///                 sends it again under its key.
+///   written-off   It was made good in another way, whatever ran. It is
+///                 never sent again.
 ///
-/// If you cannot tell, decide nothing: a wrong "not-executed" costs the money twice.
+/// If you cannot tell, decide nothing: a wrong "not-executed" costs the
+/// money twice.
 #[derive(clap::Args, Debug)]
 #[command(verbatim_doc_comment)]
 pub struct Resolve {

@@ -4,7 +4,7 @@ use super::{because, came_to, organisation, since_and_reason};
 use crate::database::{DatabaseFlag, Store, block_on};
 use crate::exit::Stopped;
 use crate::output::say;
-use crate::show::{Format, escaped, json, second, table};
+use crate::show::{Format, escaped, json, rows, second};
 use samekey_client::store::LIST_PAGE_MAX;
 use samekey_client::store::outbox::{CommandCount, CommandId, Listed, Outbox, Show};
 use serde::Serialize;
@@ -205,7 +205,7 @@ fn text(page: &Page, is_inbox: bool) -> String {
         }
         return text;
     }
-    let mut lines = table(&[
+    let names = [
         "org",
         "id",
         "destination",
@@ -217,9 +217,9 @@ fn text(page: &Page, is_inbox: bool) -> String {
         "reason",
         "attempts",
         "view",
-    ]);
-    for line in &page.commands {
-        lines.add_row([
+    ];
+    let commands = page.commands.iter().map(|line| {
+        vec![
             escaped(&line.org),
             line.id.clone(),
             escaped(&line.destination),
@@ -231,9 +231,9 @@ fn text(page: &Page, is_inbox: bool) -> String {
             because(line.reason, line.last),
             line.attempts.to_string(),
             line.view.clone(),
-        ]);
-    }
-    text.push_str(&format!("{lines}\n"));
+        ]
+    });
+    text.push_str(&rows(&names, &commands.collect::<Vec<_>>()));
     if page.more {
         text.push_str("There are more; --limit shows more of them.\n");
     }

@@ -18,32 +18,40 @@ const LOCATION_BYTES_MAX: usize = 2_048;
 
 /// Decide about a key in review
 ///
-/// Find out at the counterparty first what happened; `samekey keys show` has the outbound key to ask
-/// with. Then say which it was:
+/// Find out at the counterparty first what happened; `samekey keys show`
+/// has the outbound key to ask with. Then say which it was:
 ///
-///   executed      It was executed, or refused for good, and you have proof (a reference, a statement
-///                 of account). Enter the result into the service's own tables FIRST: this writes
-///                 the key and nothing else, and a Location that answers 404 reads like "not paid".
-///                 Then give the status that the first answer would have had (a 4xx for a refusal),
-///                 and where the result can be read. Whoever sends the key again is told that it is
-///                 done.
-///   not-executed  The counterparty says that it refused it or never accepted it; or it knows nothing
-///                 of it, and since `since` more time has passed than any request can take to arrive
-///                 (proxies, queues: ask the counterparty; if nobody knows, a day). One "not found" is
-///                 no proof. The key is free: tell the caller to send the same request again, with the
-///                 same key.
-///   closed        It was made good in another way (refunded, written off). It does not run.
+///   executed      It was executed, or refused for good, and you have proof
+///                 (a reference, a statement of account). Enter the result
+///                 into the service's own tables FIRST: this writes the key
+///                 and nothing else, and a Location that answers 404 reads
+///                 like "not paid". Then give the status that the first
+///                 answer would have had (a 4xx for a refusal), and where
+///                 the result can be read. Whoever sends the key again is
+///                 told that it is done.
+///   not-executed  The counterparty says that it refused it or never
+///                 accepted it; or it knows nothing of it, and since
+///                 `since` more time has passed than any request can take
+///                 to arrive (proxies, queues: ask the counterparty; if
+///                 nobody knows, a day). One "not found" is no proof. The
+///                 key is free: tell the caller to send the same request
+///                 again, with the same key.
+///   closed        It was made good in another way (refunded, written off).
+///                 It does not run.
 ///
-/// If you cannot tell, decide nothing: an open key costs a question, a wrong "not-executed" costs the
-/// money twice. Never tell the caller to use a new key: with a new key it is a second command.
+/// If you cannot tell, decide nothing: an open key costs a question, a
+/// wrong "not-executed" costs the money twice. Never tell the caller to use
+/// a new key: with a new key it is a second command.
 ///
 /// A decision holds until the retention of the key is over.
 #[derive(clap::Args, Debug)]
 #[command(
     verbatim_doc_comment,
     after_help = "Example:\n  \
-    samekey keys resolve alpha order-7 --view 3.7-9f2c01ab --as executed --status 201 --location /payments/PAY-7 \\\n    \
-    --person 'M. Sato' --note 'paid, answer lost in the outage' --evidence 'outbound key 5f0c…, provider statement 2026-11-30, line 12'"
+    samekey keys resolve alpha order-7 --view 3.7-9f2c01ab \\\n    \
+    --as executed --status 201 --location /payments/PAY-7 \\\n    \
+    --person 'M. Sato' --note 'paid, answer lost in the outage' \\\n    \
+    --evidence 'outbound key 5f0c…, statement 2026-11-30, line 12'"
 )]
 pub struct Resolve {
     #[command(flatten)]
@@ -100,7 +108,7 @@ pub struct PersonFlags {
     /// Why
     #[arg(long, value_name = "TEXT")]
     note: String,
-    /// What proves it, with the outbound key, which is not shown any more once the key is decided
+    /// What it rests on. Once a key is decided its outbound key is not shown any more: name it here
     #[arg(long, value_name = "TEXT")]
     evidence: String,
 }

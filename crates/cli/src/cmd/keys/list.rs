@@ -4,7 +4,7 @@ use super::{organisation, since_and_reason};
 use crate::database::{DatabaseFlag, Store, block_on};
 use crate::exit::Stopped;
 use crate::output::say;
-use crate::show::{Format, escaped, json, second, table};
+use crate::show::{Format, escaped, json, rows, second};
 use samekey::core::key::{Org, Scope};
 use samekey::core::record::State;
 use samekey::core::time::Time;
@@ -177,9 +177,8 @@ fn text(listed: &Listed) -> String {
     if listed.keys.is_empty() {
         return text;
     }
-    let mut lines = table(&["org", "key", "route", "state", "since", "reason", "view"]);
-    for line in &listed.keys {
-        lines.add_row([
+    let keys = listed.keys.iter().map(|line| {
+        vec![
             escaped(&line.org),
             escaped(&line.key),
             escaped(&line.route),
@@ -187,9 +186,10 @@ fn text(listed: &Listed) -> String {
             line.since.clone().unwrap_or_default(),
             line.reason.unwrap_or_default().to_owned(),
             line.view.clone(),
-        ]);
-    }
-    text.push_str(&format!("{lines}\n"));
+        ]
+    });
+    let names = ["org", "key", "route", "state", "since", "reason", "view"];
+    text.push_str(&rows(&names, &keys.collect::<Vec<_>>()));
     if listed.not_shown > 0 {
         text.push_str(&format!("{} more; --limit shows more of them\n", listed.not_shown));
     }
