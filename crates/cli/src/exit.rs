@@ -60,6 +60,7 @@ impl From<StoreError> for Stopped {
             | Kind::Forbidden
             | Kind::Damaged
             | Kind::Misused
+            | Kind::Ended
             | Kind::Panicked
             | Kind::Other => Code::Unreachable,
         };

@@ -12,6 +12,8 @@ use samekey_core::key::Scope;
 use samekey_core::lease::{Hold, Owner};
 use samekey_core::policy::ReplayStatus;
 use samekey_core::receipt::{Answer, Receipt};
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+use samekey_core::record::Reason;
 use samekey_core::record::{Identity, Record};
 use samekey_core::step::{Arrival, Claim, Input, Verdict, step};
 use samekey_core::time::Time;
@@ -72,6 +74,16 @@ impl Command {
         let (offer, verdict) =
             step(Record::ABSENT, Input::Claim(claim), Time::EPOCH, self.route.policy());
         matches!(verdict, Verdict::Run(_)).then_some(offer)
+    }
+
+    /// What is offered to a key whose handler has ended its transaction by itself: a record that waits for a person,
+    /// since nobody can be asked what of its work stands.
+    #[cfg(any(feature = "postgres", feature = "sqlx"))]
+    pub(crate) fn offer_in_doubt(&self) -> Option<Record> {
+        let offer = self.offer()?;
+        let input = Input::Doubt(offer.hold(), Reason::HandlerFailed);
+        let (doubted, _) = step(offer, input, Time::EPOCH, self.route.policy());
+        Some(doubted)
     }
 
     /// As [`Command::offer`], where the store was restored and may have lost an execution: the record

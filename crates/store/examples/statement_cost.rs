@@ -7,18 +7,21 @@
 //! ratio to the same work without a key.
 
 use bytes::BytesMut;
-use futures_util::future::{join, join3};
+use futures_util::TryStreamExt;
+use futures_util::future::{join, join_all};
 use samekey_store::postgres::{connect_with, migrate};
 use std::error::Error;
+use std::time::SystemTime;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Client, NoTls, Statement};
+use tokio_postgres::{Client, NoTls, Row, Statement};
 
 /// Commands of one shape before the next one has its turn: a machine's speed changes within seconds.
 const TURN: u64 = 40;
 const ROUNDS: usize = 300;
 
-const CLAIM: &str = include_str!("../sql/postgres/insert_or_load.sql");
-const SETTLE: &str = include_str!("../sql/postgres/settle.sql");
+const LOCK: &str = include_str!("../sql/postgres/lock.sql");
+const LOOK: &str = include_str!("../sql/postgres/look.sql");
+const SETTLE: &str = include_str!("../sql/postgres/settle_new.sql");
 const CHECK: &str = "check ((state = 'running') = coalesce(lease_ends > since, false))";
 const SAVEPOINT: &str = "savepoint of_the_handler";
 
@@ -28,13 +31,20 @@ type Cell<'a> = &'a (dyn ToSql + Sync);
 /// One way of running a command.
 struct Shape {
     name: &'static str,
-    /// The table of its keys; none without a key.
-    table: Option<&'static str>,
-    claim: String,
+    way: Way,
+    /// What is sent behind the begin, in one go.
+    claim: Vec<String>,
     settle: String,
-    /// Whether it has all of our columns, or the few of a table made by hand.
-    is_ours: bool,
-    savepoint: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Way {
+    /// Without a key.
+    Plain,
+    /// With the few columns of a table made by hand, claimed before the work and updated behind it.
+    ByHand,
+    /// With all of our columns, written once.
+    Ours,
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -50,56 +60,32 @@ async fn main() -> Outcome<()> {
 }
 
 fn shapes() -> Vec<Shape> {
-    let ours = |name, table: &'static str, claim: &str, settle: &str, savepoint| Shape {
+    let ours = |name, table: &str, claim: &[&str]| Shape {
         name,
-        table: Some(table),
+        way: Way::Ours,
+        claim: claim.iter().map(|one| one.replace("samekey.keys", table)).collect(),
         // The store says what types its parameters are of; here the server has to guess them.
-        claim: claim.replace("samekey.keys", table).replace("$3 /", "$3::bigint /"),
-        settle: settle.replace("samekey.keys", table),
-        is_ours: true,
-        savepoint,
+        settle: SETTLE.replace("samekey.keys", table).replace("$3 /", "$3::bigint /"),
     };
-    let unbound = CLAIM
-        .replace("nullif($7, set_config('lock_timeout', $24, true))", "nullif($7, $24)")
-        .replace("set_config('lock_timeout', $25, true)", "$25::text");
-    let (_, update) = SETTLE.split_once("settled as (").unwrap_or_default();
-    let (update, _) = update.split_once("returning revision").unwrap_or_default();
-    let (_, sets) = update.split_once("set").unwrap_or_default();
-    let (sets, held) = sets.split_once("where").unwrap_or_default();
-    let merge = format!(
-        "merge into samekey.keys using (select) as always on {held}
-         when matched then update set {sets}
-         when not matched then insert (org_id) values (null)"
-    );
     vec![
-        Shape {
-            name: "without a key",
-            table: None,
-            claim: String::new(),
-            settle: String::new(),
-            is_ours: false,
-            savepoint: false,
-        },
+        Shape { name: "without a key", way: Way::Plain, claim: Vec::new(), settle: String::new() },
         Shape {
             name: "a bare key by hand",
-            table: Some("by_hand"),
-            claim: "insert into by_hand (org_id, key, request_sha, keep_until)
-                    values ($1, $2, $3, now() + interval '30 days')
-                    on conflict (org_id, key) do nothing"
-                .to_owned(),
+            way: Way::ByHand,
+            claim: vec![
+                "insert into by_hand (org_id, key, request_sha, keep_until)
+                 values ($1, $2, $3, now() + interval '30 days')
+                 on conflict (org_id, key) do nothing"
+                    .to_owned(),
+            ],
             settle: "update by_hand set answer_status = $3, answer_body = $4
                      where org_id = $1 and key = $2"
                 .to_owned(),
-            is_ours: false,
-            savepoint: false,
         },
-        ours("ours", "samekey.keys", CLAIM, SETTLE, false),
-        ours("with a check constraint", "samekey.checked", CLAIM, SETTLE, false),
-        ours("with a savepoint", "samekey.keys", CLAIM, SETTLE, true),
-        ours("with a settlement that merges", "samekey.keys", CLAIM, &merge, false),
-        ours("with a settlement that cannot fail", "samekey.keys", CLAIM, update, false),
-        ours("without bounding its wait", "samekey.keys", &unbound, SETTLE, false),
-        ours("without an index for the sweep", "samekey.bare", CLAIM, SETTLE, false),
+        ours("ours", "samekey.keys", &[LOCK, LOOK]),
+        ours("with a savepoint", "samekey.keys", &[LOCK, LOOK, SAVEPOINT]),
+        ours("with a check constraint", "samekey.checked", &[LOCK, LOOK]),
+        ours("without an index for the sweep", "samekey.bare", &[LOCK, LOOK]),
     ]
 }
 
@@ -126,12 +112,11 @@ async fn measure(url: &str) -> Outcome<()> {
     let shapes = shapes();
     let mut prepared = Vec::new();
     for shape in &shapes {
-        prepared.push(match shape.table {
-            Some(_) => {
-                Some((client.prepare(&shape.claim).await?, client.prepare(&shape.settle).await?))
-            }
-            None => None,
-        });
+        let mut claim = Vec::new();
+        for one in &shape.claim {
+            claim.push(client.prepare(one).await?);
+        }
+        prepared.push((claim, client.prepare(&shape.settle).await?));
     }
     let mut spent: Vec<Vec<f64>> = vec![Vec::new(); shapes.len()];
     let mut number = 0_u64;
@@ -140,7 +125,7 @@ async fn measure(url: &str) -> Outcome<()> {
             let before = processor_time(server)?;
             for _ in 0..TURN {
                 number += 1;
-                command(&client, shape, statements.as_ref(), &insert, number).await?;
+                command(&client, shape.way, statements, &insert, number).await?;
             }
             // The first round makes the plans.
             if round > 0 {
@@ -167,57 +152,48 @@ fn processor_time(process: i32) -> Outcome<u64> {
 /// Begin and claim, the handler's insert, settlement and commit: three round trips.
 async fn command(
     client: &Client,
-    shape: &Shape,
-    statements: Option<&(Statement, Statement)>,
+    way: Way,
+    (claim, settle): &(Vec<Statement>, Statement),
     insert: &Statement,
     number: u64,
 ) -> Outcome<()> {
     let (org, key, sha) = ("bench", format!("{number:032x}"), [7_u8; 32]);
     let (body, headers) = ([b'x'; 200], [b'h'; 40]);
-    let Some((claim, settle)) = statements else {
+    if way == Way::Plain {
         client.batch_execute("begin").await?;
         client.execute(insert, &[&key, &org, &1200_i64]).await?;
         client.batch_execute("commit").await?;
         return Ok(());
-    };
-    let (fence, revision, next, version) = (1_i64, 1_i64, 2_i64, 1_i16);
-    let (holder, running, done, bound, unbound) = ([1_u8; 16], "running", "done", "5000", "0");
-    let (month, zero, lease, run) = (Span(30 * DAY), Span(0), Span(30_000_000), Span(60_000_000));
-    let (n2, n4, n8) = (None::<i16>, None::<i32>, None::<i64>);
-    let (words, bytes, span) = (None::<&str>, None::<Vec<u8>>, None::<Span>);
-    let (sha, holder) = (sha.as_slice(), holder.as_slice());
-    let (body, headers) = (body.as_slice(), headers.as_slice());
-    let claimed: Vec<Cell<'_>> = match shape.is_ours {
-        true => vec![
-            &org, &key, &fence, &holder, &revision, &month, &running, &zero, &version, &sha, &sha,
-            &bytes, &lease, &run, &n8, &words, &span, &n4, &n4, &span, &n2, &bytes, &bytes, &bound,
-            &unbound,
-        ],
-        false => vec![&org, &key, &sha],
-    };
-    let savepoint = async {
-        match shape.savepoint {
-            true => client.batch_execute(SAVEPOINT).await,
-            false => Ok(()),
+    }
+    let (sha, body, headers) = (sha.as_slice(), body.as_slice(), headers.as_slice());
+    let by_hand: [Cell<'_>; 3] = [&org, &key, &sha];
+    let claims = claim.iter().map(|one| {
+        let of_the_key = if way == Way::ByHand { 3 } else { 2 };
+        let parameters = by_hand.iter().take(of_the_key.min(one.params().len())).copied();
+        async move {
+            let rows = client.query_raw(one, parameters).await?;
+            rows.try_collect::<Vec<Row>>().await
         }
-    };
-    let sent = join3(client.batch_execute("begin"), client.query_opt(claim, &claimed), savepoint);
-    let (begun, row, kept) = sent.await;
+    });
+    let (begun, claimed) = join(client.batch_execute("begin"), join_all(claims)).await;
     begun?;
-    kept?;
+    let claimed = claimed.into_iter().collect::<Result<Vec<_>, _>>()?;
     client.execute(insert, &[&key, &org, &1200_i64]).await?;
-    let now = match row? {
-        Some(row) => row.try_get::<_, std::time::SystemTime>(0)?,
-        None => std::time::SystemTime::now(),
+    let told = claimed.first().and_then(|rows| rows.first());
+    let now = match told {
+        Some(row) => row.try_get(0)?,
+        None => SystemTime::now(),
     };
-    let until = now + std::time::Duration::from_micros(30 * DAY.unsigned_abs());
-    let (status, day) = (201_i16, None::<Absent>);
-    let settled: Vec<Cell<'_>> = match shape.is_ours {
-        true => vec![
-            &org, &key, &fence, &holder, &revision, &now, &next, &until, &done, &now, &version,
-            &sha, &sha, &bytes, &status, &headers, &body, &day,
+    let until = now + std::time::Duration::from_micros(30 * DAY);
+    let (fence, holder, revision, version) = (1_i64, [1_u8; 16], 2_i64, 1_i16);
+    let (holder, nobody) = (holder.as_slice(), None::<Vec<u8>>);
+    let (status, done, day) = (201_i16, "done", None::<Absent>);
+    let settled: Vec<Cell<'_>> = match way {
+        Way::Ours => vec![
+            &org, &key, &fence, &holder, &now, &revision, &until, &done, &now, &version, &sha,
+            &sha, &nobody, &status, &headers, &body, &day,
         ],
-        false => vec![&org, &key, &status, &body],
+        Way::Plain | Way::ByHand => vec![&org, &key, &status, &body],
     };
     let (settled, committed) =
         join(client.execute(settle, &settled), client.batch_execute("commit")).await;
@@ -227,25 +203,7 @@ async fn command(
 }
 
 /// Microseconds of a day.
-const DAY: i64 = 86_400_000_000;
-
-/// An interval in microseconds.
-#[derive(Debug)]
-struct Span(i64);
-
-impl ToSql for Span {
-    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Outcome<IsNull> {
-        out.extend_from_slice(&self.0.to_be_bytes());
-        out.extend_from_slice(&[0; 8]);
-        Ok(IsNull::No)
-    }
-
-    fn accepts(ty: &Type) -> bool {
-        *ty == Type::INTERVAL
-    }
-
-    to_sql_checked!();
-}
+const DAY: u64 = 86_400_000_000;
 
 /// A value that is not there, of any type.
 #[derive(Debug)]

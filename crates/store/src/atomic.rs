@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How a transaction that wants a key begins.
 #[derive(Debug)]
 pub enum Begun<O> {
-    /// The key was free: the offer stands in this transaction, not committed.
+    /// The key was free: it is held for the offer by this transaction. There is no row yet.
     Claimed(O, Seen),
     /// The key has a committed row. The transaction is open: take a free row by
     /// [`OpenTransaction::reclaim`], or roll back.
@@ -39,6 +39,15 @@ pub trait AtomicLedger: Send + Sync + 'static {
     /// Begins a transaction without a key, for a command on a route where keys are optional.
     fn begin_unkeyed(&self) -> impl Future<Output = Result<Self::Open, StoreError>> + Send;
 
+    /// Writes an open record, its times counted from the epoch, for a key whose command nobody can tell the outcome of,
+    /// so that nothing runs under it and a person finds it. Where the key has a row, that one stays.
+    fn put_in_doubt(
+        &self,
+        scope: &Scope,
+        record: &Record,
+        route: &str,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+
     /// Loads the committed row of a key; most often that is a finished one, to be replayed.
     fn load_committed(
         &self,
@@ -57,12 +66,14 @@ pub trait OpenTransaction: Send + Sized + 'static {
         next: &Record,
     ) -> impl Future<Output = Result<Swap, StoreError>> + Send;
 
-    /// Takes back everything and claims the key anew, so that nothing but the claim stands. It may be
-    /// called once, and fails with [`crate::Kind::Conflict`] where another request was quicker.
+    /// Takes back everything and claims the key anew, so that nothing but the claim stands. It fails with
+    /// [`crate::Kind::Conflict`] where another request was quicker, and with [`crate::Kind::Ended`] where the
+    /// transaction is not the one that was begun.
     fn undo(&mut self, scope: &Scope) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Writes the key's last row and commits. There is no way to do one without the other. An error
-    /// other than [`crate::Kind::CommitUnknown`] means that nothing was committed.
+    /// other than [`crate::Kind::CommitUnknown`] means that nothing was committed here; with
+    /// [`crate::Kind::Ended`] a handler may have committed before.
     fn settle(
         self,
         scope: &Scope,
@@ -74,15 +85,19 @@ pub trait OpenTransaction: Send + Sized + 'static {
     fn commit_unkeyed(self) -> impl Future<Output = Result<(), StoreError>> + Send;
 
     /// Takes back everything, the claim included.
+    ///
+    /// # Errors
+    /// [`crate::Kind::Ended`] where a handler has ended the transaction that held a key, so that there may be nothing
+    /// left to be taken back.
     fn roll_back(self) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// How a transaction came by its key, so that it can do it once more.
+/// How a transaction holds its key, so that it can settle it, or claim it once more.
 #[cfg(any(feature = "postgres", feature = "sqlx"))]
 pub(crate) enum Hold {
     /// It has none, or none yet.
     None,
-    /// By inserting this offer, waiting so long at the most.
+    /// The key has no row and is locked for this offer, which would wait so long for it.
     Offered(Record, Duration),
     /// By replacing the first, which was free, by the second.
     Taken(Record, Record),

@@ -39,6 +39,9 @@ pub enum Kind {
     Damaged,
     /// The transaction that the caller was given was ended or broken by the caller.
     Misused,
+    /// The transaction that the caller was given was ended by the caller, so that nobody can tell what of its work
+    /// stands.
+    Ended,
     /// A job that the caller handed in panicked; what it had written is undone. See
     /// [`StoreError::into_panic`].
     Panicked,
@@ -116,6 +119,7 @@ impl StoreError {
             | Kind::Address
             | Kind::Damaged
             | Kind::Misused
+            | Kind::Ended
             | Kind::Panicked
             | Kind::Other => false,
         }

@@ -16,10 +16,9 @@ pub(crate) struct Phrases {
     pub(crate) begin: &'static str,
     /// Begins a transaction whose commit is kept as the ledger asks for.
     pub(crate) begin_durably: String,
-    /// Follows the taking of a free row: what comes then is not bound by its lock timeout.
-    pub(crate) after_reclaim: String,
-    /// The `lock_timeout` of what is not a claim.
-    pub(crate) lock_timeout: String,
+    /// Follows what waited for a lock no longer than we let it: what comes then has the `lock_timeout` that the
+    /// ledger found.
+    pub(crate) unbound: String,
     /// The `synchronous_commit` that a transaction has to have; nothing where any will do.
     synchronous_commit: Option<&'static str>,
 }
@@ -47,12 +46,11 @@ impl Phrases {
         };
         let kept =
             synchronous_commit.map_or(String::new(), |word| format!("; {}", set_commit(word)));
-        let lock_timeout = duration(&facts.lock_timeout).to_owned();
+        let lock_timeout = duration(&facts.lock_timeout);
         Phrases {
             begin: BEGIN,
             begin_durably: format!("{BEGIN}{kept}"),
-            after_reclaim: format!("set local lock_timeout = '{lock_timeout}'{kept}"),
-            lock_timeout,
+            unbound: format!("set local lock_timeout = '{lock_timeout}'{kept}"),
             synchronous_commit,
         }
     }
@@ -81,13 +79,8 @@ fn known(setting: &str) -> &'static str {
         .unwrap_or("on")
 }
 
-/// The bound of a wait for a lock in milliseconds, as a setting is written. Zero would mean no bound,
-/// so the least is one millisecond.
-pub(crate) fn lock_wait(wait: Duration) -> String {
-    wait.as_millis().clamp(1, LOCK_WAIT_MS_MAX).to_string()
-}
-
-/// The statement that bounds the wait for a lock.
+/// The statement that bounds the wait for a lock. Zero would mean no bound, so the least is one millisecond.
 pub(crate) fn lock_timeout(wait: Duration) -> String {
-    format!("set local lock_timeout = {}", lock_wait(wait))
+    let millis = wait.as_millis().clamp(1, LOCK_WAIT_MS_MAX);
+    format!("set local lock_timeout = {millis}")
 }

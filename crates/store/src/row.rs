@@ -362,6 +362,21 @@ pub fn check_settlement(seen: &Record, next: &Record) -> Result<(), StoreError> 
     Ok(())
 }
 
+/// Refuses to settle a key that was claimed by an offer as if it had been claimed by another one.
+///
+/// # Errors
+/// [`Kind::Misused`], as [`check_swap`].
+#[cfg(any(feature = "postgres", feature = "sqlx"))]
+pub(crate) fn check_claim(offer: &Record, seen: &Record) -> Result<(), StoreError> {
+    if seen.hold() != offer.hold() || seen.revision != offer.revision {
+        return Err(StoreError::new(
+            Kind::Misused,
+            "a transaction was to be settled that holds its key by another claim; settle it as it was begun, or roll it back",
+        ));
+    }
+    Ok(())
+}
+
 /// The name of a state, as the column `state` spells it.
 pub fn state_name(state: &State) -> &'static str {
     match state {

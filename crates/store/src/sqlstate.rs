@@ -165,30 +165,23 @@ pub(crate) fn missing() -> StoreError {
 /// The transaction ended, or its claim was changed, before it was settled.
 pub(crate) fn claim_lost(code: &str) -> StoreError {
     StoreError::new(
-        Kind::Misused,
+        Kind::Ended,
         "the transaction no longer holds its claim: the code that it was given to ended it, or wrote to the key's row; leave both to samekey",
     )
     .with_sqlstate(code)
 }
 
-/// Between the rollback of a handler's refusal and the claim under which the refusal is kept, another
-/// request claimed the key.
+/// Another request wrote the key's row, although this one had been told that there was none.
 pub(crate) fn taken_meanwhile() -> StoreError {
-    StoreError::new(
-        Kind::Conflict,
-        "another request took the key before the refusal was written down; run this again",
-    )
+    StoreError::new(Kind::Conflict, "another request took the key meanwhile; run this one again")
 }
 
+/// What the server says to a second row of a key.
+pub(crate) const SECOND_ROW: &str = "23505";
 /// What the server says to a statement in a transaction in which an earlier one failed.
 const FAILED_TRANSACTION: &str = "25P02";
 /// What it says, by a division, where the transaction is not the one that was begun.
 pub(crate) const NOT_OURS: &str = "22012";
-/// Whether the last statement before a commit failed because the transaction no longer holds its claim.
-pub(crate) fn shows_a_lost_claim(code: &str) -> bool {
-    code == NOT_OURS
-}
-
 /// What an answer to `still_open.sql` means to whoever wants to roll back; nothing where it is another failure. A
 /// transaction in which a statement failed cannot be asked, and nothing but a rollback can follow in it.
 pub(crate) fn may_roll_back(code: Option<&str>) -> Option<Result<(), StoreError>> {

@@ -1,4 +1,4 @@
-//! Atomic commands on PostgreSQL by sqlx: the caller's transaction with its key claimed in it.
+//! Atomic commands on PostgreSQL by sqlx: the caller's transaction that holds its key.
 //!
 //! The SQL is that of [`postgres`](crate::atomic), statement by statement; only the driver differs,
 //! so a service may use both on one database. Statements are not pipelined, which costs round trips.
@@ -17,9 +17,9 @@ mod value;
 use crate::atomic::{AtomicLedger, Begun, Hold, OpenTransaction};
 use crate::error::{Kind, StoreError};
 use crate::facts::{self, Facts};
-use crate::phrases::{BEGINS_MAX, Phrases, lock_timeout, lock_wait};
-use crate::row::{Row, check_offer, check_settlement, check_swap};
-use crate::sqlstate::{self, Phase};
+use crate::phrases::{BEGINS_MAX, Phrases, lock_timeout};
+use crate::row::{Row, check_claim, check_offer, check_settlement, check_swap};
+use crate::sqlstate::{self, NOT_OURS, Phase, SECOND_ROW};
 use crate::{Seen, Swap};
 use ::sqlx::{PgConnection, PgPool};
 use cells::{Bound, Found};
@@ -34,10 +34,14 @@ use value::{Day, Moment, Span};
 
 pub use crate::facts::Durability;
 
-const INSERT_OR_LOAD: &str = include_str!("../sql/postgres/insert_or_load.sql");
+const LOCK: &str = include_str!("../sql/postgres/lock.sql");
+const LOCK_WAIT: &str = include_str!("../sql/postgres/lock_wait.sql");
+const LOOK: &str = include_str!("../sql/postgres/look.sql");
+const INSERT_OPEN: &str = include_str!("../sql/postgres/insert_open.sql");
 const LOAD: &str = include_str!("../sql/postgres/load.sql");
 const SWAP: &str = include_str!("../sql/postgres/swap.sql");
 const SETTLE: &str = include_str!("../sql/postgres/settle.sql");
+const SETTLE_NEW: &str = include_str!("../sql/postgres/settle_new.sql");
 const ANSWER_LOAD: &str = include_str!("../sql/postgres/answer_load.sql");
 const CLOCK: &str = include_str!("../sql/postgres/clock.sql");
 const STILL_OPEN: &str = include_str!("../sql/postgres/still_open.sql");
@@ -54,7 +58,7 @@ pub struct SqlxLedger {
     phrases: Arc<Phrases>,
 }
 
-/// An open transaction of the caller's, with a key's row in it. One that is dropped is rolled back
+/// An open transaction of the caller's that holds a key. One that is dropped is rolled back
 /// and its connection is closed.
 #[must_use = "a transaction that is dropped is rolled back and costs its connection"]
 pub struct Open {
@@ -64,11 +68,11 @@ pub struct Open {
     hold: Hold,
 }
 
-/// What came of an offer.
-enum Offered {
-    /// It stands since then.
-    Stands(Time),
-    /// The key has a row.
+/// What came of asking for a key.
+enum Locked {
+    /// It has no row, and nobody else may give it one while this transaction, of that moment, is open.
+    New(Time),
+    /// It has a row.
     There,
     /// Another transaction holds the key.
     Busy,
@@ -137,14 +141,14 @@ impl SqlxLedger {
             started,
             hold,
         };
-        match offered(&mut session, &self.phrases, scope, offer, wait).await {
-            Ok(Offered::Stands(now)) => {
+        match locked(&mut session, &self.phrases, scope, wait).await {
+            Ok(Locked::New(now)) => {
                 let seen = Seen { record: offer.clone().counted_from(now), now };
                 let hold = Hold::Offered(offer.clone(), wait);
                 return Ok(Some(Begun::Claimed(open(session, now, hold), seen)));
             }
-            Ok(Offered::There) => {}
-            Ok(Offered::Busy) => {
+            Ok(Locked::There) => {}
+            Ok(Locked::Busy) => {
                 session.roll_back().await;
                 return Ok(Some(Begun::Busy));
             }
@@ -169,36 +173,41 @@ impl SqlxLedger {
     }
 }
 
-/// Begins a transaction with the insert of an offer. Unless the offer stands, or there is a row, it has to be
-/// rolled back.
-async fn offered(
+/// Begins a transaction and locks the key in it. Unless the key is new, or there is a row, the transaction has
+/// to be rolled back.
+async fn locked(
     session: &mut Session,
     phrases: &Phrases,
     scope: &Scope,
-    offer: &Record,
     wait: Duration,
-) -> Result<Offered, StoreError> {
+) -> Result<Locked, StoreError> {
     session.batch(phrases.begin.to_owned(), Phase::BeforeCommit).await?;
-    let query = cells::all::<Span>(keyed(INSERT_OR_LOAD, scope), Row::of(offer));
-    let query = query.bind(lock_wait(wait)).bind(phrases.lock_timeout.clone());
-    let limit = ANSWER_TIME_MAX.saturating_add(wait);
-    let claimed = within(limit, Phase::BeforeCommit, query.fetch_all(session.connection()));
-    let rows = match claimed.await? {
-        Ok(rows) => rows,
-        Err(error) => {
+    let told = fetch(session, keyed(LOCK, scope), Phase::BeforeCommit).await?;
+    let told = told.first().ok_or_else(sqlstate::missing)?;
+    let mut there = fetch(session, keyed(LOOK, scope), Phase::BeforeCommit).await?;
+    // A row that is there is there for everybody.
+    if there.is_empty() && !cells::get::<bool>(told, 3)? {
+        session.batch(lock_timeout(wait), Phase::BeforeCommit).await?;
+        let limit = ANSWER_TIME_MAX.saturating_add(wait);
+        let waited = keyed(LOCK_WAIT, scope).fetch_all(session.connection());
+        if let Err(error) = within(limit, Phase::BeforeCommit, waited).await? {
             let error = session::statement(&error, Phase::BeforeCommit);
             let busy = error.kind() == Kind::LockTimeout;
-            return if busy { Ok(Offered::Busy) } else { Err(error) };
+            return if busy { Ok(Locked::Busy) } else { Err(error) };
         }
-    };
-    let Some(row) = rows.first() else { return Ok(Offered::There) };
-    if let Some(words) = phrases.make_durable(cells::get(row, 2)?) {
+        session.batch(phrases.unbound.clone(), Phase::BeforeCommit).await?;
+        there = fetch(session, keyed(LOOK, scope), Phase::BeforeCommit).await?;
+    }
+    if !there.is_empty() {
+        return Ok(Locked::There);
+    }
+    if let Some(words) = phrases.make_durable(cells::get(told, 2)?) {
         session.batch(words, Phase::BeforeCommit).await?;
     }
-    Ok(Offered::Stands(Time::from_micros(cells::get::<Moment>(row, 0)?.0)))
+    Ok(Locked::New(Time::from_micros(cells::get::<Moment>(told, 0)?.0)))
 }
 
-/// Begins a transaction without an offer, and tells its clock.
+/// Begins a transaction that locks no key, and tells its clock.
 async fn began(session: &mut Session, phrases: &Phrases) -> Result<Time, StoreError> {
     session.batch(phrases.begin_durably.clone(), Phase::BeforeCommit).await?;
     let rows = fetch(session, ::sqlx::query(CLOCK), Phase::BeforeCommit).await?;
@@ -228,6 +237,21 @@ impl AtomicLedger for SqlxLedger {
         let mut session = Session::of(&self.pool).await?;
         let started = began(&mut session, &self.phrases).await?;
         Ok(Open { session, phrases: Arc::clone(&self.phrases), started, hold: Hold::None })
+    }
+
+    async fn put_in_doubt(
+        &self,
+        scope: &Scope,
+        record: &Record,
+        route: &str,
+    ) -> Result<(), StoreError> {
+        check_offer(record)?;
+        let mut session = Session::of(&self.pool).await?;
+        let query = cells::all::<Span>(keyed(INSERT_OPEN, scope), Row::of(record));
+        // One statement by itself is a transaction of its own.
+        fetch(&mut session, query.bind(route.to_owned()), Phase::Commit).await?;
+        session.release();
+        Ok(())
     }
 
     async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {
@@ -261,7 +285,7 @@ impl Open {
         let query = cells::compared(keyed(SWAP, scope), Row::of(seen));
         let query = cells::all::<Moment>(query, Row::of(next)).bind(None::<Day>);
         let rows = fetch(&mut self.session, query, Phase::BeforeCommit).await?;
-        self.session.batch(self.phrases.after_reclaim.clone(), Phase::BeforeCommit).await?;
+        self.session.batch(self.phrases.unbound.clone(), Phase::BeforeCommit).await?;
         if !rows.is_empty() {
             return Ok(Swap::Written);
         }
@@ -271,7 +295,7 @@ impl Open {
     }
 
     /// Rolls everything back, if the transaction is the one that was begun.
-    async fn roll_back_all(&mut self) -> Result<(), StoreError> {
+    async fn rolled_back(&mut self) -> Result<(), StoreError> {
         let query = ::sqlx::query(STILL_OPEN).bind(Moment(self.started.micros()));
         let asked = query.fetch_all(self.session.connection());
         let still_open = within(ANSWER_TIME_MAX, Phase::BeforeCommit, asked).await?;
@@ -287,8 +311,9 @@ impl Open {
         if let Err(error) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await? {
             let code = session::code(&error);
             self.session.roll_back().await;
-            return Err(match code {
-                Some(code) if sqlstate::shows_a_lost_claim(&code) => sqlstate::claim_lost(&code),
+            return Err(match code.as_deref() {
+                Some(NOT_OURS) => sqlstate::claim_lost(NOT_OURS),
+                Some(SECOND_ROW) => sqlstate::taken_meanwhile().with_sqlstate(SECOND_ROW),
                 Some(_) | None => session::statement(&error, Phase::BeforeCommit),
             });
         }
@@ -320,31 +345,41 @@ impl OpenTransaction for Open {
     }
 
     async fn undo(&mut self, scope: &Scope) -> Result<(), StoreError> {
-        self.roll_back_all().await?;
-        match std::mem::replace(&mut self.hold, Hold::None) {
+        // Unless all goes well, it holds nothing any longer.
+        let hold = std::mem::replace(&mut self.hold, Hold::None);
+        self.rolled_back().await?;
+        match &hold {
             Hold::None => {}
-            Hold::Offered(offer, wait) => {
-                match offered(&mut self.session, &self.phrases, scope, &offer, wait).await? {
-                    Offered::Stands(now) => self.started = now,
-                    Offered::There | Offered::Busy => return Err(sqlstate::taken_meanwhile()),
+            Hold::Offered(_, wait) => {
+                match locked(&mut self.session, &self.phrases, scope, *wait).await? {
+                    Locked::New(now) => self.started = now,
+                    Locked::There | Locked::Busy => return Err(sqlstate::taken_meanwhile()),
                 }
             }
             Hold::Taken(seen, next) => {
                 self.started = began(&mut self.session, &self.phrases).await?;
-                match self.take(scope, &seen, &next).await? {
+                match self.take(scope, seen, next).await? {
                     Swap::Written => {}
                     Swap::Changed(_) => return Err(sqlstate::taken_meanwhile()),
                 }
             }
         }
+        self.hold = hold;
         Ok(())
     }
 
     async fn settle(self, scope: &Scope, seen: &Record, next: &Record) -> Result<(), StoreError> {
         check_settlement(seen, next)?;
-        let query = cells::compared(keyed(SETTLE, scope), Row::of(seen));
+        let row = Row::of(next);
+        let query = match &self.hold {
+            Hold::Offered(offer, _) => {
+                check_claim(offer, seen)?;
+                keyed(SETTLE_NEW, scope).bind(row.fence).bind(row.holder.clone())
+            }
+            Hold::None | Hold::Taken(..) => cells::compared(keyed(SETTLE, scope), Row::of(seen)),
+        };
         let query = query.bind(Moment(self.started.micros()));
-        let query = cells::settled(query, Row::of(next)).bind(None::<Day>);
+        let query = cells::settled(query, row).bind(None::<Day>);
         self.finish(query).await
     }
 
@@ -353,9 +388,16 @@ impl OpenTransaction for Open {
         self.finish(query).await
     }
 
-    async fn roll_back(self) -> Result<(), StoreError> {
-        self.session.roll_back().await;
-        Ok(())
+    async fn roll_back(mut self) -> Result<(), StoreError> {
+        if matches!(self.hold, Hold::None) {
+            self.session.roll_back().await;
+            return Ok(());
+        }
+        let ended = self.rolled_back().await;
+        if ended.as_ref().map_or_else(|error| error.kind() == Kind::Ended, |()| true) {
+            self.session.release();
+        }
+        ended
     }
 }
 

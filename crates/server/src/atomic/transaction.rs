@@ -99,7 +99,7 @@ where
                     tokio::time::sleep(TRY_PAUSE).await;
                 }
                 // Without a key nobody can ask again, and "nothing ran" may not be true.
-                Err(error) if error.may_have_committed() => {
+                Err(error) if error.may_have_committed() || error.kind() == Kind::Ended => {
                     shared.signals.emit(&route, Signal::CommitUnknown);
                     return Problem::OutcomeUnknown.into_response(None);
                 }
@@ -200,7 +200,9 @@ impl<W> InTransaction<W> {
         let captured = match self.call(&mut open, &command.request, &command.route).await {
             Ok(captured) => captured,
             Err(failure) => {
-                drop_back(open).await;
+                if is_ended(&open.roll_back().await) {
+                    return in_doubt(shared, command).await;
+                }
                 return match failure {
                     Failure::Conflict => Try::Again(conflict()),
                     Failure::Error | Failure::TooLong => {
@@ -218,14 +220,21 @@ impl<W> InTransaction<W> {
         let receipt = match conclude(&command.route, &captured) {
             Conclusion::Keep(receipt) => receipt,
             Conclusion::Undo(receipt) => {
-                if let Err(error) = open.undo(&command.scope).await {
+                let undone = open.undo(&command.scope).await;
+                if is_ended(&undone) {
+                    drop(open);
+                    return in_doubt(shared, command).await;
+                }
+                if let Err(error) = undone {
                     drop_back(open).await;
                     return retry_or_fail(shared, command, error);
                 }
                 receipt
             }
             Conclusion::Discard => {
-                drop_back(open).await;
+                if is_ended(&open.roll_back().await) {
+                    return in_doubt(shared, command).await;
+                }
                 shared.signals.emit(&command.route, Signal::RolledBack);
                 return Try::Answer(command.first(captured.into_response()), None);
             }
@@ -257,6 +266,7 @@ impl<W> InTransaction<W> {
                 *unconfirmed = Some(command.first(captured.into_response()));
                 Try::Again(error)
             }
+            Err(error) if error.kind() == Kind::Ended => in_doubt(shared, command).await,
             Err(error) => retry_or_fail(shared, command, error),
         }
     }
@@ -400,6 +410,35 @@ fn retry_or_fail<S>(shared: &Shared<S>, command: &Command, error: StoreError) ->
 
 fn failed<S>(shared: &Shared<S>, command: &Command, error: &StoreError) -> Try {
     Try::Answer(command.store_failed(error, &shared.signals), None)
+}
+
+/// Whether a transaction turned out to have been ended by its handler.
+fn is_ended(ended: &Result<(), StoreError>) -> bool {
+    ended.as_ref().is_err_and(|error| error.kind() == Kind::Ended)
+}
+
+/// A handler has ended its transaction by itself, so nobody knows what of its work stands. Its key must not run again by
+/// itself: a person gets to see it.
+async fn in_doubt<S: AtomicLedger>(shared: &Shared<S>, command: &Command) -> Try {
+    let route = command.route.name();
+    tracing::error!(
+        route,
+        "a handler ended its transaction by itself, and what it wrote may stand; leave commit and rollback to samekey"
+    );
+    let mut pause = TRY_PAUSE;
+    for _ in 0..TRIES_MAX {
+        let Some(offer) = command.offer_in_doubt() else { break };
+        match shared.store.put_in_doubt(&command.scope, &offer, route).await {
+            Ok(()) => break,
+            Err(error) => {
+                tracing::error!(route, kind = ?error.kind(), error = %error, "its key could not be kept for a person");
+                shared.signals.emit(&command.route, Signal::StoreFailed(error.kind()));
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = pause.saturating_mul(2);
+    }
+    Try::Answer(command.refuse(Problem::OutcomeUnknown, &shared.signals), None)
 }
 
 /// Rolls back. Where that fails the connection is closed, which rolls back as well.

@@ -48,10 +48,10 @@ impl World {
     }
 }
 
-/// What a command costs on the wire: the claim travels behind the begin, and the commit behind the
-/// settling update, without waiting. Nothing looks before it inserts.
+/// What a command costs on the wire: the lock and the look travel behind the begin, and the commit behind the
+/// row, without waiting. Nothing looks before it locks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p03_a_new_key_is_claimed_by_its_insert_and_by_nothing_before() {
+async fn p03_a_new_key_is_locked_before_the_work_and_its_row_written_once() {
     let world = World::warm().await;
     world.proxy.forget();
     assert_eq!(world.order().send(world.harness.address).await.unwrap().status, 201);
@@ -64,9 +64,10 @@ async fn p03_a_new_key_is_claimed_by_its_insert_and_by_nothing_before() {
         .collect();
     let starts = [
         "begin",
-        "insert into samekey.keys",
+        "select now() as seen_at",
+        "select true as there from samekey.keys",
         "insert into effects",
-        "with settled as ( update samekey.keys",
+        "insert into samekey.keys",
         "commit",
     ];
     assert_eq!(executed.len(), starts.len(), "{executed:#?}");

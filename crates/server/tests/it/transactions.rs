@@ -9,6 +9,7 @@ use samekey::store::postgres::Tx;
 use samekey::{Answer, BoxError, Caller, Response, Route, SweepPlan};
 use samekey_core::key::Org;
 use samekey_core::policy::Choices;
+use samekey_store::Ledger;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::sync::Barrier;
@@ -233,12 +234,34 @@ async fn p26_a_handler_that_ends_its_transaction_is_not_acknowledged() {
     let key = fresh("key");
     let answer = harness.engine().atomic(&route(), &caller(), request(&key), handler).await;
     let (status, code, _) = told(answer).await;
-    assert_eq!((status, code.as_deref()), (503, Some("samekey.store-unavailable")));
+    assert_eq!((status, code.as_deref()), (409, Some("samekey.outcome-unknown")));
     assert_eq!(harness.rows_in_state("done").await, 0);
-    // What it did is nobody's to guess: the key is held until its lease is over.
+    // What it did is nobody's to guess: a person has to look.
     let handler = |_: Tx, _| async move { says(201) };
     let answer = harness.engine().atomic(&route(), &caller(), request(&key), handler).await;
-    assert_eq!(told(answer).await.1.as_deref(), Some("samekey.in-progress"));
+    assert_eq!(told(answer).await.1.as_deref(), Some("samekey.outcome-unknown"));
+    let listed = harness.engine().store().list_open(None, 10).await.unwrap();
+    assert_eq!(listed.iter().map(|open| open.route.as_str()).collect::<Vec<_>>(), [route().name()]);
+
+    // Also where it then fails, refuses or panics.
+    for end in ["an error", "500", "422", "a panic"] {
+        let handler = move |tx: Tx, _| async move {
+            tx.batch_execute("insert into effects (org, reference) values ('A', 'kept'); commit")
+                .await?;
+            match end {
+                "500" => says(500),
+                "422" => says(422),
+                "a panic" => panic!("of the test's own"),
+                _ => Err("of the test's own".into()),
+            }
+        };
+        let key = fresh("key");
+        for _ in 0..2 {
+            let answer = harness.engine().atomic(&route(), &caller(), request(&key), handler).await;
+            assert_eq!(told(answer).await.1.as_deref(), Some("samekey.outcome-unknown"), "{end}");
+        }
+    }
+    assert_eq!(harness.effects("kept").await, 4);
 }
 
 /// The short wait is for the claim alone: a handler may wait for rows of its own for longer.
@@ -336,16 +359,16 @@ async fn p28_an_open_record_is_never_swept() {
         says(201)
     };
     let answer = harness.engine().atomic(&route(), &caller(), request(&key), handler).await;
-    assert_eq!(told(answer).await.0, 503);
+    assert_eq!(told(answer).await.0, 409);
     let done = Order::of(&fresh("key"), &fresh("ref"));
     assert_eq!(done.send(harness.address).await.unwrap().status, 201);
     let aged = "update samekey.keys
         set since = now() - interval '2 days', keep_until = now() - interval '1 day'";
     assert_eq!(harness.direct().execute(aged, &[]).await.unwrap(), 2);
     assert_eq!(harness.engine().sweep(SweepPlan::default()).await.unwrap(), 1);
-    let left = (harness.rows_in_state("running").await, harness.rows_in_state("done").await);
+    let left = (harness.rows_in_state("review").await, harness.rows_in_state("done").await);
     assert_eq!(left, (1, 0));
     let handler = |_: Tx, _| async move { says(201) };
     let answer = harness.engine().atomic(&route(), &caller(), request(&key), handler).await;
-    assert_eq!(told(answer).await.1.as_deref(), Some("samekey.in-progress"));
+    assert_eq!(told(answer).await.1.as_deref(), Some("samekey.outcome-unknown"));
 }

@@ -1,32 +1,33 @@
-//! The caller's transaction with the key's row claimed in it.
+//! The caller's transaction that holds a key.
 //!
-//! A new claim costs one round trip: begin and insert are sent in one go, and the insert
-//! bounds its own wait for a lock. There is no savepoint behind it: what a handler wrote is taken back by rolling everything
-//! back and claiming anew, which only a refusal pays for. Settling costs one: the last update and the commit are sent in one go, which is safe
-//! because the update fails where it finds no row, and a commit behind a failure commits nothing.
+//! A new claim costs one round trip: begin, a lock on the key, and a look whether it has a row are sent in one go. Its row
+//! is written once, with its answer. There is no savepoint: what a handler wrote is taken back by rolling everything
+//! back and locking anew, which only a refusal pays for. Settling costs one: the row and the commit are sent in one go, which is safe
+//! because the statement fails where the row cannot be written, and a commit behind a failure commits nothing.
 //!
-//! The update also demands that the transaction is the one that made the claim. A transaction is
+//! It also fails where the transaction is not the one that has the lock. A transaction is
 //! known by its `now()`, which stays the same from its begin to its end.
 
 #[cfg(samekey_bugs)]
 mod bugs;
-mod offer;
+mod lock;
 
 use super::answers::{self, Placement};
 use super::cells::{self, Cell, Cells, Found};
 use super::connection::{ANSWER_TIME_MAX, Connection, Ready, within};
 use super::failure::{self, Phase};
-use super::value::Moment;
+use super::value::{Moment, Span};
 use super::{Core, PostgresLedger, sql};
 use crate::atomic::{AtomicLedger, Begun, Hold, OpenTransaction};
 use crate::error::{Kind, StoreError};
 use crate::outbox::{Command, Enqueued};
 use crate::phrases::{BEGINS_MAX, lock_timeout};
-use crate::row::{Row, check_offer, check_settlement, check_swap};
+use crate::row::{Row, check_claim, check_offer, check_settlement, check_swap};
+use crate::sqlstate::{NOT_OURS, SECOND_ROW};
 use crate::{Seen, Swap};
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::{join, join3};
-use offer::{Offered, offered};
+use lock::{Locked, locked};
 use samekey_core::delivery::Delivery;
 use samekey_core::key::Scope;
 use samekey_core::record::Record;
@@ -36,7 +37,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An open transaction of the caller's, with a key's row in it.
+/// The parameters of the longest statement that settles.
+const PARAMETERS_MAX: usize = 18;
+
+/// An open transaction of the caller's that holds a key.
 ///
 /// It ends by [`OpenTransaction::settle`], [`OpenTransaction::commit_unkeyed`] or
 /// [`OpenTransaction::roll_back`]. One that is dropped is rolled back and its connection is closed.
@@ -130,6 +134,28 @@ impl AtomicLedger for PostgresLedger {
         })
     }
 
+    async fn put_in_doubt(
+        &self,
+        scope: &Scope,
+        record: &Record,
+        route: &str,
+    ) -> Result<(), StoreError> {
+        check_offer(record)?;
+        let connection = self.core.connection().await?;
+        let ready = connection.ready(&sql::INSERT_OPEN).await?;
+        let cells: Cells<Span> = Cells::of(Row::of(record));
+        let (org, key) = (scope.org.as_str(), scope.key.as_str());
+        let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
+        parameters.extend(cells.all());
+        parameters.push(&route);
+        // One statement by itself is a transaction of its own.
+        within(ANSWER_TIME_MAX, Phase::Commit, connection.run(&ready, &parameters))
+            .await?
+            .map_err(|error| failure::statement(&error, Phase::Commit))?;
+        connection.release();
+        Ok(())
+    }
+
     async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {
         let connection = self.core.connection().await?;
         let parameters: [Cell<'_>; 2] = [&scope.org.as_str(), &scope.key.as_str()];
@@ -156,43 +182,38 @@ async fn begin_once(
     wait: Duration,
 ) -> Result<Option<Begun<Open>>, StoreError> {
     let connection = core.connection().await?;
-    #[cfg(samekey_bugs)]
-    let connection = match bugs::look_up_first(core, connection, scope, offer).await? {
-        Ok(begun) => return Ok(Some(begun)),
-        Err(connection) => connection,
-    };
     // Now, so that a connection's first settlement is as quick as the others.
-    let settle = connection.ready(&sql::SETTLE).await?;
-    let offered = match offered(core, &connection, scope, offer, wait).await {
-        Ok(offered) => offered,
+    let settle = connection.ready(&sql::SETTLE_NEW).await?;
+    let locked = match locked(core, &connection, scope, wait).await {
+        Ok(locked) => locked,
         Err(error) => {
             // Also after a deadlock or a refused begin: the connection is good, its state is not.
             connection.roll_back().await;
             return Err(error);
         }
     };
-    let open = |connection, started, hold| Open {
+    let open = |connection, started, settle, hold| Open {
         connection: Arc::new(connection),
         core: core.clone(),
         started,
-        settle: Some(settle),
+        settle,
         hold,
     };
-    match offered {
-        Offered::Stands(now) => {
+    match locked {
+        Locked::New(now) => {
             let hold = Hold::Offered(offer.clone(), wait);
             let seen = cells::inserted(offer, now);
-            return Ok(Some(Begun::Claimed(open(connection, now, hold), seen)));
+            return Ok(Some(Begun::Claimed(open(connection, now, Some(settle), hold), seen)));
         }
-        Offered::Busy => {
+        Locked::Busy => {
             connection.roll_back().await;
             return Ok(Some(Begun::Busy));
         }
-        Offered::Otherwise => {
+        Locked::Otherwise => {
             connection.roll_back().await;
             return Ok(None);
         }
-        Offered::There => {}
+        Locked::There => {}
     }
     match reload(&connection, scope).await? {
         Found::Nothing(_) => {
@@ -200,7 +221,9 @@ async fn begin_once(
             Ok(None)
         }
         found @ Found::Row { .. } => match answers::complete(&connection, scope, found).await? {
-            Some(seen) => Ok(Some(Begun::Found(open(connection, seen.now, Hold::None), seen))),
+            Some(seen) => {
+                Ok(Some(Begun::Found(open(connection, seen.now, None, Hold::None), seen)))
+            }
             None => {
                 connection.roll_back().await;
                 Ok(None)
@@ -244,7 +267,7 @@ impl Open {
         let work = join3(
             connection.batch_execute(&bound),
             connection.run(&ready, &parameters),
-            connection.batch_execute(&self.core.phrases.after_reclaim),
+            connection.batch_execute(&self.core.phrases.unbound),
         );
         let (bound, rows, after) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
         bound.map_err(before_commit)?;
@@ -254,21 +277,6 @@ impl Open {
             return Ok(Swap::Changed(super::batches::load(connection, scope).await?));
         }
         Ok(Swap::Written)
-    }
-
-    /// Rolls everything back, if the transaction is the one that was begun.
-    async fn roll_back_all(&self) -> Result<(), StoreError> {
-        let connection = &self.connection;
-        let started = Moment(self.started.micros());
-        let parameters: [Cell<'_>; 1] = [&started];
-        // Not prepared: in a transaction in which a statement failed, nothing can be.
-        let still_open = connection.run_once(&sql::STILL_OPEN, &parameters);
-        let work = join(still_open, connection.batch_execute("rollback"));
-        let (still_open, ended) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
-        ended.map_err(before_commit)?;
-        let Err(error) = still_open else { return Ok(()) };
-        failure::may_roll_back(error.code().map(|code| code.code()))
-            .unwrap_or_else(|| Err(before_commit(error)))
     }
 
     /// The connection for ourselves alone. Where a handler has kept a [`Tx`], its statements would
@@ -296,37 +304,41 @@ impl OpenTransaction for Open {
     }
 
     async fn undo(&mut self, scope: &Scope) -> Result<(), StoreError> {
+        // Unless all goes well, it holds nothing any longer.
+        let hold = std::mem::replace(&mut self.hold, Hold::None);
         if Arc::get_mut(&mut self.connection).is_none() {
             return Err(kept_beyond_its_end(&self.connection).await);
         }
-        match std::mem::replace(&mut self.hold, Hold::None) {
-            Hold::None => self.roll_back_all().await,
+        let connection = &self.connection;
+        match &hold {
+            Hold::None => rolled_back(connection, self.started).await?,
             // In one go, so that the key is free for no longer than the server needs for the next message.
-            Hold::Offered(offer, wait) => {
-                let offered = offered(&self.core, &self.connection, scope, &offer, wait);
-                let (rolled_back, offered) = join(self.roll_back_all(), offered).await;
-                rolled_back?;
-                match offered? {
-                    Offered::Stands(now) => self.started = now,
-                    Offered::There | Offered::Busy | Offered::Otherwise => {
+            Hold::Offered(_, wait) => {
+                let locked = locked(&self.core, connection, scope, *wait);
+                let (ended, locked) = join(rolled_back(connection, self.started), locked).await;
+                ended?;
+                match locked? {
+                    Locked::New(now) => self.started = now,
+                    Locked::There | Locked::Busy | Locked::Otherwise => {
                         return Err(failure::taken_meanwhile());
                     }
                 }
-                Ok(())
             }
             Hold::Taken(seen, next) => {
-                self.roll_back_all().await?;
-                let ready = self.connection.ready(&sql::CLOCK).await?;
-                let begin = self.connection.batch_execute(&self.core.phrases.begin_durably);
-                let work = join(begin, self.connection.run(&ready, &[]));
+                rolled_back(connection, self.started).await?;
+                let ready = connection.ready(&sql::CLOCK).await?;
+                let begin = connection.batch_execute(&self.core.phrases.begin_durably);
+                let work = join(begin, connection.run(&ready, &[]));
                 let (begun, rows) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
                 self.started = clock(&begun.and(rows).map_err(before_commit)?)?;
-                match self.take(scope, &seen, &next).await? {
-                    Swap::Written => Ok(()),
-                    Swap::Changed(_) => Err(failure::taken_meanwhile()),
+                match self.take(scope, seen, next).await? {
+                    Swap::Written => {}
+                    Swap::Changed(_) => return Err(failure::taken_meanwhile()),
                 }
             }
         }
+        self.hold = hold;
+        Ok(())
     }
 
     async fn settle(
@@ -336,22 +348,35 @@ impl OpenTransaction for Open {
         next: &Record,
     ) -> Result<(), StoreError> {
         check_settlement(seen, next)?;
+        let is_new = match &self.hold {
+            Hold::Offered(offer, _) => {
+                check_claim(offer, seen)?;
+                true
+            }
+            Hold::None | Hold::Taken(..) => false,
+        };
         let (started, core) = (Moment(self.started.micros()), self.core.clone());
         let ready = self.settle.take();
         let connection = self.alone().await?;
         let ready = match ready {
             Some(ready) => ready,
-            None => connection.ready(&sql::SETTLE).await?,
+            None => connection.ready(if is_new { &sql::SETTLE_NEW } else { &sql::SETTLE }).await?,
         };
         #[cfg(samekey_bugs)]
-        let ready = bugs::before_settling(&connection, scope, seen, ready).await?;
+        let ready = bugs::before_settling(&connection, is_new, ready).await?;
         let (org, key) = (scope.org.as_str(), scope.key.as_str());
-        let compared: Cells<Moment> = Cells::of(Row::of(seen));
         let mut row = Row::of(next);
         let placement = Placement::of(next, &mut row, &core.days);
         let cells: Cells<Moment> = Cells::of(row);
-        let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
-        parameters.extend(compared.compared());
+        let compared: Cells<Moment>;
+        let mut parameters: Vec<Cell<'_>> = Vec::with_capacity(PARAMETERS_MAX);
+        parameters.extend([&org as Cell<'_>, &key]);
+        if is_new {
+            parameters.extend(cells.held());
+        } else {
+            compared = Cells::of(Row::of(seen));
+            parameters.extend(compared.compared());
+        }
         parameters.push(&started);
         parameters.extend(cells.settled());
         parameters.push(&placement.day);
@@ -407,10 +432,33 @@ impl OpenTransaction for Open {
     }
 
     async fn roll_back(self) -> Result<(), StoreError> {
+        let started = self.started;
+        let is_held = !matches!(self.hold, Hold::None);
         let connection = self.alone().await?;
-        connection.roll_back().await;
-        Ok(())
+        if !is_held {
+            connection.roll_back().await;
+            return Ok(());
+        }
+        let ended = rolled_back(&connection, started).await;
+        if ended.as_ref().map_or_else(|error| error.kind() == Kind::Ended, |()| true) {
+            connection.release();
+        }
+        ended
     }
+}
+
+/// Rolls everything back, if the transaction is the one that was begun.
+async fn rolled_back(connection: &Connection, started: Time) -> Result<(), StoreError> {
+    let started = Moment(started.micros());
+    let parameters: [Cell<'_>; 1] = [&started];
+    // Not prepared: in a transaction in which a statement failed, nothing can be.
+    let still_open = connection.run_once(&sql::STILL_OPEN, &parameters);
+    let work = join(still_open, connection.batch_execute("rollback"));
+    let (still_open, ended) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
+    ended.map_err(before_commit)?;
+    let Err(error) = still_open else { return Ok(()) };
+    failure::may_roll_back(error.code().map(|code| code.code()))
+        .unwrap_or_else(|| Err(before_commit(error)))
 }
 
 /// A handler has kept its [`Tx`]: whatever it still runs would run outside of its transaction.
@@ -433,10 +481,11 @@ async fn not_settled(connection: Connection, error: &tokio_postgres::Error) -> S
     };
     // The commit has ended the transaction already; this makes sure of it.
     connection.roll_back().await;
-    if failure::shows_a_lost_claim(&code) {
-        return failure::claim_lost(&code);
+    match code.as_str() {
+        NOT_OURS => failure::claim_lost(&code),
+        SECOND_ROW => failure::taken_meanwhile().with_sqlstate(&code),
+        _ => failure::statement(error, Phase::BeforeCommit),
     }
-    failure::statement(error, Phase::BeforeCommit)
 }
 
 /// The commit failed. The connection is good only if the server refused it in order, and then the transaction may

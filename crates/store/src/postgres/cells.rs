@@ -100,6 +100,11 @@ impl<T: Micros> Cells<T> {
         ]
     }
 
+    /// The columns of a hold.
+    pub(crate) fn held(&self) -> [Cell<'_>; 2] {
+        [&self.row.fence, &self.row.holder]
+    }
+
     /// The columns that a compare-and-set compares.
     pub(crate) fn compared(&self) -> [Cell<'_>; 3] {
         [&self.row.fence, &self.row.holder, &self.row.revision]

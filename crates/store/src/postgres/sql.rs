@@ -24,9 +24,16 @@ macro_rules! sql {
 }
 pub(super) use sql;
 
-/// Inserts a row, if there is none, under a lock timeout of its own.
-pub(crate) static INSERT_OR_LOAD: Sql = sql!(
-    "insert_or_load",
+/// Locks a key for a transaction, if nobody else has it.
+pub(crate) static LOCK: Sql = sql!("lock", TEXT, TEXT);
+/// Locks it, waiting for whoever has it.
+pub(crate) static LOCK_WAIT: Sql = sql!("lock_wait", TEXT, TEXT);
+/// Whether a key has a row.
+pub(crate) static LOOK: Sql = sql!("look", TEXT, TEXT);
+
+/// Inserts an open record that waits for a person, if there is none.
+pub(crate) static INSERT_OPEN: Sql = sql!(
+    "insert_open",
     TEXT,
     TEXT,
     INT8,
@@ -50,7 +57,6 @@ pub(crate) static INSERT_OR_LOAD: Sql = sql!(
     INT2,
     BYTEA,
     BYTEA,
-    TEXT,
     TEXT,
 );
 
@@ -92,7 +98,29 @@ pub(crate) static SWAP: Sql = sql!(
     DATE,
 );
 
-/// Settles the row that this very transaction claimed; fails where there is none, so that a commit
+/// Inserts the row of a key that this very transaction has locked, with its answer; fails where there is one.
+pub(crate) static SETTLE_NEW: Sql = sql!(
+    "settle_new",
+    TEXT,
+    TEXT,
+    INT8,
+    BYTEA,
+    TIMESTAMPTZ,
+    INT8,
+    TIMESTAMPTZ,
+    TEXT,
+    TIMESTAMPTZ,
+    INT2,
+    BYTEA,
+    BYTEA,
+    BYTEA,
+    INT2,
+    BYTEA,
+    BYTEA,
+    DATE,
+);
+
+/// Settles the row that this very transaction took; fails where there is none, so that a commit
 /// behind it commits nothing.
 pub(crate) static SETTLE: Sql = sql!(
     "settle",

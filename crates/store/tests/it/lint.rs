@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 
 /// Statements that serve requests, where a dialect has them. They have to go to one org's rows,
 /// whatever the database is.
-const HOT: [&str; 38] = [
+const HOT: [&str; 41] = [
     "insert_or_load.sql",
+    "insert_open.sql",
+    "look.sql",
     "load.sql",
     "swap.sql",
     "settle.sql",
+    "settle_new.sql",
     "claim_group.sql",
     "offer_group.sql",
     "settle_group.sql",
@@ -237,7 +240,10 @@ fn columns_are_listed() {
 /// What cannot be spread over servers, and what decides in place of the machine.
 #[test]
 fn nothing_stands_in_the_way_of_spreading_by_org() {
-    const NEVER: [&str; 14] = [
+    // Where a lock does not reach, two commands of one key may run beside one another, and the key of the table lets one
+    // of them commit. So nothing but speed hangs on these two.
+    const LOCKS: [&str; 2] = ["lock.sql", "lock_wait.sql"];
+    const NEVER: [&str; 15] = [
         "trigger",
         "sequence",
         "serial",
@@ -248,6 +254,7 @@ fn nothing_stands_in_the_way_of_spreading_by_org() {
         "pg_advisory_lock",
         "pg_advisory_xact_lock",
         "pg_try_advisory_lock",
+        "pg_try_advisory_xact_lock",
         "case",
         "random",
         "gen_random_uuid",
@@ -264,7 +271,8 @@ fn nothing_stands_in_the_way_of_spreading_by_org() {
     for (name, text) in statements() {
         let bare = bare(&text);
         for word in words(&bare) {
-            assert!(!NEVER.contains(&word), "{name}: {word}");
+            let lock = word.contains("advisory") && LOCKS.contains(&file_of(&name));
+            assert!(lock || !NEVER.contains(&word), "{name}: {word}");
         }
         if is_migration(&name) {
             for statement in bare.split(';').filter(|one| one.contains("create index")) {
@@ -298,7 +306,7 @@ fn nothing_stands_in_the_way_of_spreading_by_org() {
 /// The columns of a key's row in both dialects, in any order.
 #[test]
 fn both_dialects_have_the_same_statements_on_a_row() {
-    const TWINS: [&str; 40] = [
+    const TWINS: [&str; 39] = [
         "migrations/0001_keys.sql",
         "migrations/0002_intents.sql",
         "open_insert.sql",
@@ -314,7 +322,6 @@ fn both_dialects_have_the_same_statements_on_a_row() {
         "share_once.sql",
         "share.sql",
         "free_find.sql",
-        "insert_or_load.sql",
         "load.sql",
         "swap.sql",
         "sweep_find.sql",

@@ -3,51 +3,32 @@
 use super::*;
 use crate::bugs::planted;
 use crate::postgres::sql::Sql;
-use crate::postgres::value::Span;
 use std::sync::OnceLock;
 
-/// Looks whether there is a row, and begins without claiming one where there is none.
-pub(super) async fn look_up_first(
-    core: &Arc<Core>,
-    connection: Connection,
-    scope: &Scope,
-    offer: &Record,
-) -> Result<Result<Begun<Open>, Connection>, StoreError> {
+/// Says that a key is locked without locking it.
+pub(super) fn lock(ready: Ready) -> Ready {
+    static LOCK: OnceLock<Sql> = OnceLock::new();
     if !planted("look-up-then-insert") {
-        return Ok(Err(connection));
+        return ready;
     }
-    let Found::Nothing(now) = reload(&connection, scope).await? else { return Ok(Err(connection)) };
-    connection.batch_execute(&core.phrases.begin_durably).await.map_err(before_commit)?;
-    let seen = cells::inserted(offer, now);
-    let open = Open {
-        connection: Arc::new(connection),
-        core: core.clone(),
-        started: now,
-        settle: None,
-        hold: Hold::None,
-    };
-    Ok(Ok(Begun::Claimed(open, seen)))
+    Ready::Unprepared(LOCK.get_or_init(|| {
+        let (head, _) = sql::LOCK.text.split_once("pg_try_advisory").unwrap_or_default();
+        let text = format!("{head} length($1) + length($2) > 0 as locked");
+        Sql { text: text.leak(), types: sql::LOCK.types }
+    }))
 }
 
-/// What goes wrong before the settling update, and the update as it is sent.
+/// What goes wrong before the settlement, and the settlement as it is sent.
 pub(super) async fn before_settling(
     connection: &Connection,
-    scope: &Scope,
-    seen: &Record,
+    is_new: bool,
     ready: Ready,
 ) -> Result<Ready, StoreError> {
+    if !is_new {
+        return Ok(ready);
+    }
     if planted("two-transactions") {
         connection.batch_execute("commit; begin").await.map_err(before_commit)?;
-        return Ok(Ready::Unprepared(without_fence()));
-    }
-    if planted("look-up-then-insert") {
-        let cells: Cells<Span> = Cells::of(Row::of(seen));
-        let (org, key) = (scope.org.as_str(), scope.key.as_str());
-        let mut parameters: Vec<Cell<'_>> = vec![&org, &key];
-        parameters.extend(cells.all());
-        let none = "0";
-        parameters.extend([&none as Cell<'_>, &none]);
-        connection.run_once(&sql::INSERT_OR_LOAD, &parameters).await.map_err(before_commit)?;
         return Ok(Ready::Unprepared(without_fence()));
     }
     if planted("no-fence-on-settling") {
@@ -56,12 +37,11 @@ pub(super) async fn before_settling(
     Ok(ready)
 }
 
-/// The settling update, whoever holds the row.
+/// The settlement, in whatever transaction it finds itself.
 fn without_fence() -> &'static Sql {
     static SETTLE: OnceLock<Sql> = OnceLock::new();
-    SETTLE.get_or_init(|| {
-        let (head, rest) = sql::SETTLE.text.split_once("and fence = $3").unwrap_or_default();
-        let (_, tail) = rest.split_once("and now() = $6").unwrap_or_default();
-        Sql { text: format!("{head}{tail}").leak(), types: sql::SETTLE.types }
+    SETTLE.get_or_init(|| Sql {
+        text: sql::SETTLE_NEW.text.replace("(now() = $5)", "(now() >= $5)").leak(),
+        types: sql::SETTLE_NEW.types,
     })
 }

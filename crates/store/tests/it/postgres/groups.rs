@@ -7,7 +7,6 @@ use crate::records::{
 use samekey_core::lease::Fence;
 use samekey_core::record::{Reason, State, Unknown};
 use samekey_core::time::Time;
-use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
 use samekey_store::{Arrived, Kind, Ledger, Swap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,8 +62,11 @@ async fn many_at_once_get_the_same_answers_as_alone_in_fewer_commits() {
 async fn a_lock_on_one_key_does_not_block_the_others() {
     let fixture = Arc::new(Fixture::new().await);
     let held = scope("org", "held");
-    let begun = fixture.ledger.begin(&held, &offer(1), Duration::from_millis(100)).await.unwrap();
-    let Begun::Claimed(open, seen) = begun else { panic!("not claimed") };
+    // An atomic command that is about to commit.
+    let insert = "begin;
+        insert into samekey.keys (org_id, key, fence, revision, keep_until, state, holder)
+        values ('org', 'held', 1, 1, now(), 'free', substr(sha256(''), 1, 16))";
+    fixture.outside.batch_execute(insert).await.unwrap();
     let start = Instant::now();
     let work: Vec<_> = (0..100_u8)
         .map(|number| {
@@ -88,7 +90,7 @@ async fn a_lock_on_one_key_does_not_block_the_others() {
     }
     assert_eq!((inserted, locked), (96, 4));
     assert!(start.elapsed() < Duration::from_secs(5));
-    open.settle(&held, &seen.record, &after(&seen.record, done(seen.now, 1))).await.unwrap();
+    fixture.outside.batch_execute("commit").await.unwrap();
     assert!(matches!(
         fixture.ledger.insert_or_load(&held, &offer(9), &intent()).await.unwrap(),
         Arrived::Found(_)

@@ -123,7 +123,10 @@ async fn t101_no_statement_error_shows_a_key_or_a_value() {
     let error = fixture.ledger.insert_or_load(&key, &offer(1), &intent()).await.unwrap_err();
     assert_eq!(error.sqlstate(), Some("22P02"));
     clean(&error);
-    let error = fixture.ledger.begin(&key, &offer(1), Duration::ZERO).await.expect_err("an error");
+    let begun = fixture.ledger.begin(&key, &offer(1), Duration::ZERO).await.unwrap();
+    let Begun::Claimed(open, seen) = begun else { panic!("not claimed") };
+    let next = after(&seen.record, done(seen.now, 1));
+    let error = open.settle(&key, &seen.record, &next).await.unwrap_err();
     assert_eq!(error.sqlstate(), Some("22P02"));
     clean(&error);
 }
