@@ -1,3 +1,4 @@
+-- only here: in the other dialect a new atomic command inserts its row last, and the others insert in groups
 -- Where the key has a row, nothing is written, and load.sql is asked next, in the same transaction.
 insert into samekey_keys (
   org_id,

@@ -10,6 +10,7 @@
 
 #[cfg(samekey_bugs)]
 mod bugs;
+mod ending;
 mod lock;
 
 use super::answers::{self, Placement};
@@ -23,9 +24,9 @@ use crate::error::{Kind, StoreError};
 use crate::outbox::{Command, Enqueued};
 use crate::phrases::{BEGINS_MAX, lock_timeout};
 use crate::row::{Row, check_claim, check_offer, check_settlement, check_swap};
-use crate::sqlstate::{NOT_OURS, SECOND_ROW};
 use crate::{Seen, Swap};
 use deadpool_postgres::ClientWrapper;
+use ending::{kept_beyond_its_end, not_committed, not_settled, rolled_back};
 use futures_util::future::{join, join3};
 use lock::{Locked, locked};
 use samekey_core::delivery::Delivery;
@@ -445,59 +446,6 @@ impl OpenTransaction for Open {
         }
         ended
     }
-}
-
-/// Rolls everything back, if the transaction is the one that was begun.
-async fn rolled_back(connection: &Connection, started: Time) -> Result<(), StoreError> {
-    let started = Moment(started.micros());
-    let parameters: [Cell<'_>; 1] = [&started];
-    // Not prepared: in a transaction in which a statement failed, nothing can be.
-    let still_open = connection.run_once(&sql::STILL_OPEN, &parameters);
-    let work = join(still_open, connection.batch_execute("rollback"));
-    let (still_open, ended) = within(ANSWER_TIME_MAX, Phase::BeforeCommit, work).await?;
-    ended.map_err(before_commit)?;
-    let Err(error) = still_open else { return Ok(()) };
-    failure::may_roll_back(error.code().map(|code| code.code()))
-        .unwrap_or_else(|| Err(before_commit(error)))
-}
-
-/// A handler has kept its [`Tx`]: whatever it still runs would run outside of its transaction.
-async fn kept_beyond_its_end(connection: &Connection) -> StoreError {
-    // Rolled back first: to end one's own session is a statement like any other.
-    let end = "rollback; select pg_terminate_backend(pg_backend_pid())";
-    let ended = connection.batch_execute(end);
-    let _ = within(ANSWER_TIME_MAX, Phase::BeforeCommit, ended).await;
-    StoreError::new(
-        Kind::Misused,
-        "the handler kept its transaction beyond its end; nothing was committed; drop every Tx before the handler returns",
-    )
-}
-
-/// The last statement before the commit failed. While the server says so itself, the commit behind
-/// it committed nothing.
-async fn not_settled(connection: Connection, error: &tokio_postgres::Error) -> StoreError {
-    let Some(code) = error.code().map(|code| code.code().to_owned()) else {
-        return failure::statement(error, Phase::Commit);
-    };
-    // The commit has ended the transaction already; this makes sure of it.
-    connection.roll_back().await;
-    match code.as_str() {
-        NOT_OURS => failure::claim_lost(&code),
-        SECOND_ROW => failure::taken_meanwhile().with_sqlstate(&code),
-        _ => failure::statement(error, Phase::BeforeCommit),
-    }
-}
-
-/// The commit failed. The connection is good only if the server refused it in order, and then the transaction may
-/// be open still: a cancel can come before the server has begun to commit.
-async fn not_committed(connection: Connection, error: &tokio_postgres::Error) -> StoreError {
-    let failure = failure::statement(error, Phase::Commit);
-    if failure.may_have_committed() {
-        drop(connection);
-    } else {
-        connection.roll_back().await;
-    }
-    failure
 }
 
 fn before_commit(error: tokio_postgres::Error) -> StoreError {

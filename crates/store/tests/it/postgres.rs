@@ -3,6 +3,7 @@
 mod atomic;
 mod drops;
 mod groups;
+mod locks;
 mod migration;
 mod opening;
 pub mod outbox;
