@@ -40,13 +40,14 @@ pub trait AtomicLedger: Send + Sync + 'static {
     fn begin_unkeyed(&self) -> impl Future<Output = Result<Self::Open, StoreError>> + Send;
 
     /// Writes an open record, its times counted from the epoch, for a key whose command nobody can tell the outcome of,
-    /// so that nothing runs under it and a person finds it. Where the key has a row, that one stays.
+    /// so that nothing runs under it and a person finds it. Where the key has a row, that one stays, and the answer is
+    /// false.
     fn put_in_doubt(
         &self,
         scope: &Scope,
         record: &Record,
         route: &str,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// Loads the committed row of a key; most often that is a finished one, to be replayed.
     fn load_committed(

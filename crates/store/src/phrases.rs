@@ -33,6 +33,9 @@ pub(crate) const BEGIN_PLAINLY: &str = "begin";
 #[cfg(feature = "postgres")]
 pub(crate) const ISOLATION: &str = "read committed";
 
+/// What a transaction says of itself that takes no writes.
+pub(crate) const READ_ONLY: &str = "on";
+
 impl Phrases {
     /// The words for a server that says this of itself.
     ///

@@ -47,7 +47,7 @@ pub(crate) fn by_code(code: &str, constraint: Option<&str>, phase: Phase) -> Sto
             (Kind::Conflict, "another transaction came in between; run this one again")
         }
         "57014" => (Kind::StatementTimeout, "a statement ran into its time limit"),
-        "25006" => (
+        TAKES_NO_WRITES => (
             Kind::ReadOnly,
             "the database takes no writes: it is a standby, or set to read-only; connect to the primary",
         ),
@@ -93,6 +93,14 @@ pub(crate) fn by_code(code: &str, constraint: Option<&str>, phase: Phase) -> Sto
         },
     };
     StoreError::new(kind, sentence).with_sqlstate(code)
+}
+
+/// What the server says to a write where there can be none.
+const TAKES_NO_WRITES: &str = "25006";
+
+/// The transaction takes no writes, so nothing is to run in it.
+pub(crate) fn read_only() -> StoreError {
+    by_code(TAKES_NO_WRITES, None, Phase::BeforeCommit)
 }
 
 /// The connection broke.

@@ -17,7 +17,7 @@ mod value;
 use crate::atomic::{AtomicLedger, Begun, Hold, OpenTransaction};
 use crate::error::{Kind, StoreError};
 use crate::facts::{self, Facts};
-use crate::phrases::{BEGINS_MAX, Phrases, lock_timeout};
+use crate::phrases::{BEGINS_MAX, Phrases, READ_ONLY, lock_timeout};
 use crate::row::{Row, check_claim, check_offer, check_settlement, check_swap};
 use crate::sqlstate::{self, NOT_OURS, Phase, SECOND_ROW};
 use crate::{Seen, Swap};
@@ -184,6 +184,9 @@ async fn locked(
     session.batch(phrases.begin.to_owned(), Phase::BeforeCommit).await?;
     let told = fetch(session, keyed(LOCK, scope), Phase::BeforeCommit).await?;
     let told = told.first().ok_or_else(sqlstate::missing)?;
+    if cells::get::<&str>(told, 4)? == READ_ONLY {
+        return Err(sqlstate::read_only());
+    }
     let mut there = fetch(session, keyed(LOOK, scope), Phase::BeforeCommit).await?;
     // A row that is there is there for everybody.
     if there.is_empty() && !cells::get::<bool>(told, 3)? {
@@ -244,14 +247,14 @@ impl AtomicLedger for SqlxLedger {
         scope: &Scope,
         record: &Record,
         route: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         check_offer(record)?;
         let mut session = Session::of(&self.pool).await?;
         let query = cells::all::<Span>(keyed(INSERT_OPEN, scope), Row::of(record));
         // One statement by itself is a transaction of its own.
-        fetch(&mut session, query.bind(route.to_owned()), Phase::Commit).await?;
+        let written = fetch(&mut session, query.bind(route.to_owned()), Phase::Commit).await?;
         session.release();
-        Ok(())
+        Ok(!written.is_empty())
     }
 
     async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {

@@ -429,7 +429,14 @@ async fn in_doubt<S: AtomicLedger>(shared: &Shared<S>, command: &Command) -> Try
     for _ in 0..TRIES_MAX {
         let Some(offer) = command.offer_in_doubt() else { break };
         match shared.store.put_in_doubt(&command.scope, &offer, route).await {
-            Ok(()) => break,
+            Ok(true) => break,
+            Ok(false) => {
+                tracing::error!(
+                    route,
+                    "its key was free meanwhile and has a row of another request: look for two effects"
+                );
+                break;
+            }
             Err(error) => {
                 tracing::error!(route, kind = ?error.kind(), error = %error, "its key could not be kept for a person");
                 shared.signals.emit(&command.route, Signal::StoreFailed(error.kind()));

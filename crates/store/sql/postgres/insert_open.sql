@@ -17,3 +17,4 @@ insert into samekey.open_claims (org_id, key, route)
 select inserted.org_id, inserted.key, $24
 from inserted
 on conflict (org_id, key) do nothing
+returning org_id

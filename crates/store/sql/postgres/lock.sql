@@ -6,4 +6,5 @@
 select
   now() as seen_at, current_setting('transaction_isolation') as isolation,
   current_setting('synchronous_commit') as synchronous_commit,
-  pg_try_advisory_xact_lock(hashtextextended($2, hashtextextended($1, 0))) as locked
+  pg_try_advisory_xact_lock(hashtextextended($2, hashtextextended($1, 0))) as locked,
+  current_setting('transaction_read_only') as read_only

@@ -140,7 +140,7 @@ impl AtomicLedger for PostgresLedger {
         scope: &Scope,
         record: &Record,
         route: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         check_offer(record)?;
         let connection = self.core.connection().await?;
         let ready = connection.ready(&sql::INSERT_OPEN).await?;
@@ -150,11 +150,11 @@ impl AtomicLedger for PostgresLedger {
         parameters.extend(cells.all());
         parameters.push(&route);
         // One statement by itself is a transaction of its own.
-        within(ANSWER_TIME_MAX, Phase::Commit, connection.run(&ready, &parameters))
+        let written = within(ANSWER_TIME_MAX, Phase::Commit, connection.run(&ready, &parameters))
             .await?
             .map_err(|error| failure::statement(&error, Phase::Commit))?;
         connection.release();
-        Ok(())
+        Ok(!written.is_empty())
     }
 
     async fn load_committed(&self, scope: &Scope) -> Result<Seen, StoreError> {

@@ -2,7 +2,7 @@
 
 pub(crate) use crate::sqlstate::{
     Phase, came_and_went, claim_lost, column, lost, may_roll_back, missing, no_free_connection,
-    not_connected, taken_meanwhile, timed_out,
+    not_connected, read_only, taken_meanwhile, timed_out,
 };
 
 use crate::error::{Kind, StoreError};

@@ -2,7 +2,7 @@
 
 use super::before_commit;
 use crate::error::{Kind, StoreError};
-use crate::phrases::{BEGIN_PLAINLY, ISOLATION, lock_timeout};
+use crate::phrases::{BEGIN_PLAINLY, ISOLATION, READ_ONLY, lock_timeout};
 use crate::postgres::cells::Cell;
 use crate::postgres::connection::{ANSWER_TIME_MAX, Connection, Ready, within};
 use crate::postgres::failure::{self, Phase};
@@ -56,6 +56,9 @@ pub(super) async fn locked(
         // From here on every transaction says which one it needs.
         core.begins_otherwise.store(true, Ordering::Relaxed);
         return Ok(Locked::Otherwise);
+    }
+    if get::<&str>(told, 4)? == READ_ONLY {
+        return Err(failure::read_only());
     }
     // A row that is there is there for everybody.
     if there.is_empty() && !get::<bool>(told, 3)? {

@@ -6,6 +6,7 @@ use samekey_core::record::State;
 use samekey_core::time::Time;
 use samekey_store::atomic::{AtomicLedger, OpenTransaction};
 use samekey_store::{Arrived, Kind, Ledger};
+use std::time::Duration;
 
 const ENDS: [&str; 5] =
     ["rollback", "commit", "rollback; begin", "commit; begin", "commit and chain"];
@@ -38,7 +39,7 @@ async fn a_key_in_doubt_waits_for_a_person() {
     let key = scope("org", "key");
     let review = states(Time::EPOCH).into_iter().find(|state| matches!(state, State::Review(_)));
     let doubted = after(&offer(1), review.unwrap());
-    fixture.ledger.put_in_doubt(&key, &doubted, "orders").await.unwrap();
+    assert!(fixture.ledger.put_in_doubt(&key, &doubted, "orders").await.unwrap());
     let (open, found) = find(&fixture.ledger, &key).await;
     open.roll_back().await.unwrap();
     assert_eq!(found.record.hold(), doubted.hold());
@@ -50,7 +51,7 @@ async fn a_key_in_doubt_waits_for_a_person() {
     let other = scope("org", "other");
     let (open, seen) = claim(&fixture.ledger, &other, 1).await;
     open.settle(&other, &seen.record, &finished(&seen)).await.unwrap();
-    fixture.ledger.put_in_doubt(&other, &doubted, "orders").await.unwrap();
+    assert!(!fixture.ledger.put_in_doubt(&other, &doubted, "orders").await.unwrap());
     assert_eq!(fixture.ledger.load(&other).await.unwrap().record, finished(&seen));
     assert_eq!(fixture.number("select count(*) from samekey.open_claims").await, 1);
 }
@@ -89,4 +90,17 @@ async fn p03_no_lock_stays_behind() {
     let (open, _) = find(&fixture.ledger, &key).await;
     open.roll_back().await.unwrap();
     assert_eq!(fixture.number(locks).await, 0);
+}
+
+/// Where nothing can be written, nothing is begun: the answer is that of the store, and not of a handler that failed.
+#[tokio::test]
+async fn t101_a_role_that_reads_only_claims_nothing() {
+    let fixture = with_payments().await;
+    let ledger = fixture.another(1).await;
+    let client = ledger.pool().get().await.unwrap();
+    client.batch_execute("set default_transaction_read_only = on").await.unwrap();
+    drop(client);
+    let error = ledger.begin(&scope("org", "key"), &offer(1), Duration::ZERO).await.unwrap_err();
+    assert_eq!((error.kind(), error.sqlstate()), (Kind::ReadOnly, Some("25006")));
+    assert_eq!(fixture.idle_in_transaction().await, 0);
 }
