@@ -71,6 +71,7 @@ pub mod config;
 pub mod counterparty;
 pub mod courier;
 mod error;
+pub mod file;
 pub mod http_counterparty;
 pub mod inbox;
 pub mod request;

@@ -21,7 +21,6 @@ mod command;
 mod config;
 mod document;
 mod error;
-mod file;
 mod forward;
 mod headers;
 mod identity;

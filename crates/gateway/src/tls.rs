@@ -3,12 +3,12 @@
 //! Certificate and key are read once, at the start. Early data stays off on both sides: anybody on the way
 //! may replay it.
 
-use crate::file::{self, Unread};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, InconsistentKeys, RootCertStore, ServerConfig,
 };
+use samekey_client::file::{self, Unread};
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::Path;

@@ -2,19 +2,17 @@
 //! changed without a restart, and is in nothing that is kept.
 
 use crate::error::Error;
+use crate::file::{self, Unread};
 use http::{HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use std::fmt;
-use std::fs::FileType;
-use std::io::Read;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
 /// The largest credential, in bytes: heads of requests are not larger.
-const CREDENTIAL_BYTES_MAX: usize = 8 * 1024;
+const CREDENTIAL_BYTES_MAX: u64 = 8 * 1024;
 /// How long a file may take to be read: what lies on a slow disk comes within it, what hangs is not waited for.
 const READ_TIME_MAX: Duration = Duration::from_secs(5);
 /// How many reads of one file go on at a time. Where its disk hangs, no more threads than these hang with it.
@@ -158,35 +156,15 @@ async fn beside<T: Send + 'static>(
 
 /// What stands in a file, or what is wrong with it, to be said behind its name.
 fn read(path: &Path) -> Result<SecretString, String> {
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
-    // Opening a pipe waits until somebody writes, so this is asked before.
-    let kind = std::fs::metadata(path).map_err(unreadable)?.file_type();
-    if !kind.is_file() {
-        return Err(format!("is {}, expected a regular file", name_of(kind)));
-    }
-    let limit = u64::try_from(CREDENTIAL_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    file.take(limit).read_to_string(&mut text).map_err(unreadable)?;
-    if text.len() > CREDENTIAL_BYTES_MAX {
-        return Err(format!(
-            "has more than {CREDENTIAL_BYTES_MAX} bytes, which no credential that a header can carry has"
-        ));
-    }
+    let bytes = file::read(path, CREDENTIAL_BYTES_MAX).map_err(|unread| match unread {
+        Unread::Larger(_) => {
+            format!("{unread}, which no credential that a header can carry has")
+        }
+        Unread::Is(_) | Unread::Failed(_) => unread.to_string(),
+    })?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| "cannot be read: stream did not contain valid UTF-8".to_owned())?;
     Ok(SecretString::from(text))
-}
-
-/// What a file is that is not regular.
-fn name_of(kind: FileType) -> &'static str {
-    if kind.is_fifo() {
-        "a named pipe"
-    } else if kind.is_dir() {
-        "a folder"
-    } else if kind.is_socket() {
-        "a socket"
-    } else {
-        "a device"
-    }
 }
 
 impl fmt::Debug for Credential {
@@ -227,7 +205,8 @@ mod tests {
         assert!(Command::new("mkfifo").arg(at("pipe")).status().unwrap().success());
         std::fs::create_dir(at("folder")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
-        std::fs::write(at("large"), vec![b'x'; CREDENTIAL_BYTES_MAX + 1]).unwrap();
+        std::fs::write(at("large"), vec![b'x'; usize::try_from(CREDENTIAL_BYTES_MAX).unwrap() + 1])
+            .unwrap();
         std::fs::write(at("empty"), " \n").unwrap();
         std::fs::write(at("lines"), "a\nb\n").unwrap();
         for (name, said) in [

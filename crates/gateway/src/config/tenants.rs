@@ -3,13 +3,13 @@
 use super::one_org;
 use super::source::Section;
 use crate::error::Error;
-use crate::file::{self, Unread};
 use crate::headers;
 use crate::identity::{Identity, ORG_HEADER, Token, Way};
 use crate::jwt::{Claims, Verifier};
 use http::HeaderName;
 use ipnet::IpNet;
 use samekey::Caller;
+use samekey_client::file;
 use samekey_core::key::Org;
 use sha2::{Digest, Sha256};
 use std::net::IpAddr;
@@ -72,12 +72,7 @@ fn is_taken(name: &HeaderName) -> bool {
 fn verifier(section: &Section<'_>) -> Result<Verifier, Error> {
     let path = section.required("key")?;
     let pem = file::read(Path::new(path), KEY_BYTES_MAX).map_err(|unread| {
-        let why = match unread {
-            Unread::Is(kind) => format!("is {kind}, expected a regular file"),
-            Unread::Larger(bytes_max) => format!("has more than {bytes_max} bytes"),
-            Unread::Failed(error) => format!("cannot be read: {error}"),
-        };
-        section.fault("key", format!("{path} {why}; name a file with the issuer's public key"))
+        section.fault("key", format!("{path} {unread}; name a file with the issuer's public key"))
     })?;
     let text = String::from_utf8_lossy(&pem);
     let word = |key: &str| -> Result<Option<String>, Error> {

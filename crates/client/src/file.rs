@@ -1,12 +1,14 @@
-//! Files that settings name: certificates, keys.
+//! Files that settings name: certificates, keys, credentials.
 
+use std::fmt;
 use std::fs::{File, FileType};
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// Why a file has nothing to say.
-pub(crate) enum Unread {
+#[derive(Debug)]
+pub enum Unread {
     /// Something that is not a regular file, called so.
     Is(&'static str),
     /// It has more than this many bytes.
@@ -15,9 +17,23 @@ pub(crate) enum Unread {
     Failed(io::Error),
 }
 
-/// What stands in a regular file of at most this many bytes. The start would wait for ever for a pipe that nobody
-/// writes to, and a device has no end.
-pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Unread> {
+/// What is wrong with a file, to be said behind its name.
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unread::Is(kind) => write!(f, "is {kind}, expected a regular file"),
+            Unread::Larger(bytes_max) => write!(f, "has more than {bytes_max} bytes"),
+            Unread::Failed(error) => write!(f, "cannot be read: {error}"),
+        }
+    }
+}
+
+/// What stands in a regular file of at most this many bytes. It waits for the disk, and never for a writer: whoever
+/// reads a pipe may wait for ever, and a device has no end.
+///
+/// # Errors
+/// Something that is not a regular file, is larger, or cannot be read.
+pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Unread> {
     // Opening a pipe waits already, so this is asked before.
     let kind = std::fs::metadata(path).map_err(Unread::Failed)?.file_type();
     if !kind.is_file() {
@@ -32,6 +48,7 @@ pub(crate) fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, Unread> {
     Ok(bytes)
 }
 
+/// What a file is that is not regular.
 fn name_of(kind: FileType) -> &'static str {
     if kind.is_fifo() {
         "a named pipe"
