@@ -12,6 +12,7 @@ use samekey_core::plan::{Input, enqueued, plan};
 use samekey_core::profile::{Declared, Limits, Profile};
 use samekey_core::receipt::{Answer, Receipt};
 use samekey_core::time::Time;
+use samekey_sim::FreshDatabase;
 use samekey_store::OutboundKey;
 use samekey_store::outbox::{Action, Command, CommandId, Outbox};
 use samekey_store::postgres::{Options, Pool, PostgresLedger, connect_with, migrate};
@@ -32,18 +33,12 @@ type Fault = Box<dyn Error + Send + Sync>;
 
 #[tokio::main]
 async fn main() -> Result<(), Fault> {
-    let url = std::env::var("SAMEKEY_TEST_POSTGRES")?;
     let commands = match std::env::args().nth(1) {
         Some(number) => number.parse()?,
         None => COMMANDS_DEFAULT,
     };
-    let name = format!("outbox_speed_{}", std::process::id());
-    let admin = connect_with(&url, 1)?;
-    admin.get().await?.batch_execute(&format!("create database {name}")).await?;
-    let (server, _) = url.rsplit_once('/').ok_or("an address with a database")?;
-    let result = measure(&format!("{server}/{name}"), commands).await;
-    admin.get().await?.batch_execute(&format!("drop database {name} with (force)")).await?;
-    result
+    let database = FreshDatabase::create().await?;
+    measure(database.url(), commands).await
 }
 
 struct Bench {

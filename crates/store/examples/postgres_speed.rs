@@ -12,6 +12,7 @@ use samekey_core::receipt::{Answer, Receipt};
 use samekey_core::record::{Identity, Record};
 use samekey_core::step::{Arrival, Claim, Input, step};
 use samekey_core::time::Time;
+use samekey_sim::FreshDatabase;
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
 use samekey_store::postgres::{Options, Pool, PostgresLedger, connect_with, migrate};
 use samekey_store::{Arrived, Intent, Ledger, OutboundKey};
@@ -30,14 +31,8 @@ type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 #[tokio::main]
 async fn main() -> Outcome {
-    let url = std::env::var("SAMEKEY_TEST_POSTGRES")?;
-    let name = format!("speed_{}", std::process::id());
-    let admin = connect_with(&url, 1)?;
-    admin.get().await?.batch_execute(&format!("create database {name}")).await?;
-    let (server, _) = url.rsplit_once('/').ok_or("an address with a database")?;
-    let result = measure(&format!("{server}/{name}")).await;
-    admin.get().await?.batch_execute(&format!("drop database {name} with (force)")).await?;
-    result
+    let database = FreshDatabase::create().await?;
+    measure(database.url()).await
 }
 
 struct Bench {

@@ -9,6 +9,7 @@
 use bytes::BytesMut;
 use futures_util::TryStreamExt;
 use futures_util::future::{join, join_all};
+use samekey_sim::FreshDatabase;
 use samekey_store::postgres::{connect_with, migrate};
 use std::error::Error;
 use std::time::SystemTime;
@@ -49,14 +50,8 @@ enum Way {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome<()> {
-    let url = std::env::var("SAMEKEY_TEST_POSTGRES")?;
-    let name = format!("cost_{}", std::process::id());
-    let admin = connect_with(&url, 1)?;
-    admin.get().await?.batch_execute(&format!("create database {name}")).await?;
-    let (server, _) = url.rsplit_once('/').ok_or("an address with a database")?;
-    let result = measure(&format!("{server}/{name}")).await;
-    admin.get().await?.batch_execute(&format!("drop database {name} with (force)")).await?;
-    result
+    let database = FreshDatabase::create().await?;
+    measure(database.url()).await
 }
 
 fn shapes() -> Vec<Shape> {

@@ -431,10 +431,7 @@ async fn in_doubt<S: AtomicLedger>(shared: &Shared<S>, command: &Command) -> Try
         match shared.store.put_in_doubt(&command.scope, &offer, route).await {
             Ok(true) => break,
             Ok(false) => {
-                tracing::error!(
-                    route,
-                    "its key was free meanwhile and has a row of another request: look for two effects"
-                );
+                tracing::error!(route, "its key has a row by now: look there, and for two effects");
                 break;
             }
             Err(error) => {

@@ -3,24 +3,30 @@
 use super::Fixture;
 use super::atomic::{PAY, claim, finished, payments, with_payments};
 use crate::records::{offer, scope};
+use samekey_core::key::Scope;
 use samekey_store::atomic::{AtomicLedger, Begun, OpenTransaction};
-use samekey_store::postgres::Options;
-use samekey_store::{Kind, Ledger};
+use samekey_store::postgres::{Open, Options};
+use samekey_store::{Kind, Ledger, Seen};
 use std::time::Duration;
+
+/// Nothing is left of what an open transaction did but the answer of its refusal.
+async fn is_taken_back(fixture: &Fixture, mut open: Open, key: &Scope, seen: &Seen) {
+    open.undo(key).await.unwrap();
+    let next = finished(seen);
+    open.settle(key, &seen.record, &next).await.unwrap();
+    assert_eq!(payments(fixture).await, 0);
+    assert_eq!(fixture.ledger.load(key).await.unwrap().record, next);
+}
 
 #[tokio::test]
 async fn a_refusal_takes_the_effect_back_and_keeps_the_answer() {
     let fixture = with_payments().await;
     let key = scope("org", "key");
-    let (mut open, seen) = claim(&fixture.ledger, &key, 1).await;
+    let (open, seen) = claim(&fixture.ledger, &key, 1).await;
     open.tx().execute(PAY, &[]).await.unwrap();
     // Also after a statement that failed.
     open.tx().execute("insert into payments values (null)", &[]).await.unwrap_err();
-    open.undo(&key).await.unwrap();
-    let next = finished(&seen);
-    open.settle(&key, &seen.record, &next).await.unwrap();
-    assert_eq!(payments(&fixture).await, 0);
-    assert_eq!(fixture.ledger.load(&key).await.unwrap().record, next);
+    is_taken_back(&fixture, open, &key, &seen).await;
 }
 
 /// A refusal claims its key anew. Whoever waited for the key may be quicker, and then the refusal is not
@@ -72,15 +78,11 @@ async fn t50_a_refusal_behind_an_ended_transaction_is_misuse() {
 async fn p09_a_handlers_savepoints_keep_nothing_of_a_refusal() {
     let fixture = with_payments().await;
     let key = scope("org", "key");
-    let (mut open, seen) = claim(&fixture.ledger, &key, 1).await;
+    let (open, seen) = claim(&fixture.ledger, &key, 1).await;
     open.tx().execute(PAY, &[]).await.unwrap();
     open.tx().batch_execute("savepoint samekey_handler").await.unwrap();
     open.tx().execute(PAY, &[]).await.unwrap();
-    open.undo(&key).await.unwrap();
-    let next = finished(&seen);
-    open.settle(&key, &seen.record, &next).await.unwrap();
-    assert_eq!(payments(&fixture).await, 0);
-    assert_eq!(fixture.ledger.load(&key).await.unwrap().record, next);
+    is_taken_back(&fixture, open, &key, &seen).await;
 }
 
 /// Whatever the server says besides its answers, as it does to whoever asks for its log, holds nothing up.
